@@ -1,6 +1,6 @@
 #!/bin/sh
 # gRPC's own client and server (Python's grpcio) with `nearside` between them, by grpc_pass: each call is
-# to come to what it comes to without.
+# to come to what it comes to without. Then the same server asked by `nearside load`, with and without.
 #
 #   scripts/grpc.sh [NEARSIDE]
 #
@@ -51,3 +51,28 @@ if ! diff "$work/without" "$work/with"; then
     exit 1
 fi
 ! grep -q 'failed:' "$work/with"
+
+# The same calls by `nearside load`, which counts what they come to: METHOD STATUS NUMBER [WORD...]. It ends with 4
+# where none is answered, as those that are cancelled.
+calls() {
+    method=$1 status=$2 number=$3
+    shift 3
+    for at in "$port" $((port + 1)); do
+        "$nearside" load "http://127.0.0.1:$at/test.Echo/$method" --grpc --connections 2 --max-concurrent-streams 5 \
+            --requests "$number" --no-floor --progress none --json "$@" >"$work/load" || [ $? = 4 ]
+        "$python" -c '
+import json, sys
+report, wanted = json.load(open(sys.argv[1])), {sys.argv[2]: int(sys.argv[3])}
+errors = {name: count for name, count in report["errors"].items() if count and name != "deadlines"}
+if report["grpc"] != wanted or errors:
+    sys.exit("load: {} {} in place of {}".format(report["grpc"], errors, wanted))
+' "$work/load" "$status" "$number"
+        echo "load: $method $status $number"
+    done
+}
+printf 'hello' >"$work/message"
+calls Echo OK 300 --body "@$work/message"
+calls Echo OK 300 --body "@$work/message" --rate 1k --grpc-timeout 5s
+calls Fail FAILED_PRECONDITION 50
+calls Nothing UNIMPLEMENTED 50
+calls Slow DEADLINE_EXCEEDED 20 --grpc-timeout 200ms

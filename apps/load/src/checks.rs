@@ -98,6 +98,8 @@ pub enum Wrong {
     Pattern,
     /// Its content has another hash.
     Hash,
+    /// It is no whole message of gRPC.
+    Message,
     /// Nobody knows: its content is longer than is held, or the expression went astray in it.
     NotJudged,
 }
@@ -111,6 +113,7 @@ impl fmt::Display for Wrong {
             Self::Text => "without the text",
             Self::Pattern => "no match",
             Self::Hash => "another hash",
+            Self::Message => "no whole message",
             Self::NotJudged => "not judged",
         })
     }

@@ -1,11 +1,16 @@
 //! What one silo counted in a run: plain values that can cross threads and be
 //! added up.
 
+mod turns;
+
 use crate::checks::{WrongAnswer, keep_sample};
+use crate::grpc::GrpcStatuses;
 use crate::recorder::Recorder;
 use crate::samples::{CLASSES, Class, Samples};
 use core::time::Duration;
 use serde::Serialize;
+
+pub use turns::Turns;
 
 /// The counts and samples of one silo, or of several merged.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +40,9 @@ pub struct Figures {
     pub handshake: Recorder,
     /// What handshakes agreed on, and how many did; of the whole run.
     pub agreed: Vec<(Agreed, u64)>,
-    /// Why the first handshake that failed did.
-    pub handshake_failure: Option<String>,
+    /// Why the first connection that could not be used could not: its handshake failed, or its
+    /// server speaks another protocol.
+    pub connection_failure: Option<String>,
     /// In the measured window.
     pub counts: Counts,
     /// Before it: ramp and warm-up.
@@ -98,8 +104,8 @@ impl Figures {
         for (agreed, count) in &other.agreed {
             count_agreed(&mut self.agreed, agreed, *count);
         }
-        if self.handshake_failure.is_none() {
-            self.handshake_failure.clone_from(&other.handshake_failure);
+        if self.connection_failure.is_none() {
+            self.connection_failure.clone_from(&other.connection_failure);
         }
         self.counts.add(&other.counts);
         self.before.add(&other.before);
@@ -208,6 +214,9 @@ pub struct Integral {
     /// Of requests in progress at the end, the time they had been: part of the
     /// integral and of the time before, not of any latency.
     pub after_ns: u128,
+    /// Of requests that were taken back as they were not processed, the time they had been:
+    /// likewise.
+    pub taken_back_ns: u128,
 }
 
 impl Integral {
@@ -216,6 +225,7 @@ impl Integral {
         self.request_ns += other.request_ns;
         self.before_ns += other.before_ns;
         self.after_ns += other.after_ns;
+        self.taken_back_ns += other.taken_back_ns;
     }
 }
 
@@ -253,8 +263,10 @@ pub enum Ended {
     OutOfTime,
     /// The run was asked to stop before.
     Interrupted,
-    /// No connection could be secured ([`Figures::handshake_failure`]).
+    /// No connection could be secured ([`Figures::connection_failure`]).
     Unsecured,
+    /// The server does not speak HTTP/2; likewise.
+    NotHttp2,
 }
 
 macro_rules! counts {
@@ -293,6 +305,8 @@ pub struct Counts {
     pub traffic: Traffic,
     /// Responses by status class.
     pub statuses: Statuses,
+    /// Calls by their status, where they are gRPC's.
+    pub grpc: GrpcStatuses,
     /// What went wrong.
     pub errors: Errors,
     /// Connections.
@@ -308,6 +322,7 @@ impl Counts {
     pub fn add(&mut self, other: &Self) {
         self.traffic.add(&other.traffic);
         self.statuses.add(&other.statuses);
+        self.grpc.add(&other.grpc);
         self.errors.add(&other.errors);
         self.connections.add(&other.connections);
         self.redirects.add(&other.redirects);
@@ -320,6 +335,7 @@ impl Counts {
         Self {
             traffic: self.traffic.since(&earlier.traffic),
             statuses: self.statuses.since(&earlier.statuses),
+            grpc: self.grpc.since(&earlier.grpc),
             errors: self.errors.since(&earlier.errors),
             connections: self.connections.since(&earlier.connections),
             redirects: self.redirects.since(&earlier.redirects),
@@ -341,6 +357,10 @@ counts! {
         received_bytes,
         /// Bytes of content.
         body_bytes,
+        /// Of the requests sent, those that the server said it has not processed when it sent GOAWAY
+        /// (RFC 9113 section 6.8). They were taken back to be sent on another connection
+        /// (section 8.7), and are no failures.
+        unprocessed,
     }
 }
 
@@ -401,8 +421,10 @@ counts! {
         reset_streams,
         /// Those whose stream the server refused (REFUSED_STREAM): it has not looked at them.
         refused_streams,
-        /// Those that the server said it would not look at when it sent GOAWAY.
-        unprocessed,
+        /// Requests lost on connections whose server does not speak HTTP/2.
+        misspoken,
+        /// gRPC calls that we ended at their deadline.
+        deadlines,
         /// Bytes from the peer on a connection without a request.
         unasked,
         /// Responses of another length than expected. They count as
@@ -423,6 +445,8 @@ counts! {
         /// Responses that could not be judged: their content is longer than is held
         /// for it, or the expression went astray in it.
         not_judged,
+        /// gRPC answers whose status is OK and whose content is not one whole message.
+        wrong_message,
         /// Connections that the peer should have closed and did not in time.
         unclosed,
     }
@@ -446,8 +470,8 @@ counts! {
         /// Connects in place of a connection that was closed or lost, in a
         /// keep-alive run.
         reconnects,
-        /// Over HTTP/2, times that a server said that it takes no further requests on a connection
-        /// (GOAWAY).
+        /// Over HTTP/2, connections on which a server said that it takes no further requests
+        /// (GOAWAY), however often.
         go_aways,
         /// Times that connecting paused because no local port was free.
         no_port,
@@ -500,10 +524,11 @@ impl Errors {
             + self.wrong_match
             + self.wrong_hash
             + self.not_judged
+            + self.wrong_message
     }
 
     /// Requests that were sent and got no proper response:
-    /// requests sent = responses + failed + under way.
+    /// requests sent = responses + failed + taken back ([`Traffic::unprocessed`]) + under way.
     #[must_use]
     pub fn failed_requests(&self) -> u64 {
         self.timeouts
@@ -516,7 +541,8 @@ impl Errors {
             + self.aborted
             + self.reset_streams
             + self.refused_streams
-            + self.unprocessed
+            + self.misspoken
+            + self.deadlines
     }
 
     /// Connects that did not lead to a connection.
@@ -529,65 +555,5 @@ impl Errors {
             + self.handshake_timeouts
             + self.handshake_failed
             + self.untrusted
-    }
-}
-
-/// The silo's turns in the window, as the application sees them: by the time
-/// that each turn is stamped with. A turn counts as busy when it brought
-/// anything for the generator, and lasts until the next turn's stamp.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Turns {
-    /// Turns.
-    pub all: u64,
-    /// Those that brought something.
-    pub busy: u64,
-    /// Time of all turns.
-    pub time: Duration,
-    /// Time of the busy turns.
-    pub busy_time: Duration,
-    /// The longest busy turn.
-    pub longest: Duration,
-}
-
-impl Turns {
-    /// What happened since `earlier`, where the longest busy turn took
-    /// `longest`.
-    pub(crate) fn since(&self, earlier: &Self, longest: Duration) -> Self {
-        Self {
-            all: self.all - earlier.all,
-            busy: self.busy - earlier.busy,
-            time: self.time - earlier.time,
-            busy_time: self.busy_time - earlier.busy_time,
-            longest,
-        }
-    }
-
-    /// Adds those of the same silo at another time.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.all += other.all;
-        self.busy += other.busy;
-        self.time += other.time;
-        self.busy_time += other.busy_time;
-        self.longest = self.longest.max(other.longest);
-    }
-
-    /// Keeps those of the busier silo.
-    pub fn merge(&mut self, other: &Self) {
-        if other.busy_fraction() > self.busy_fraction() || self.all == 0 {
-            *self = *other;
-        }
-    }
-
-    /// Time of busy turns ÷ time; zero without any.
-    #[must_use]
-    pub fn busy_fraction(&self) -> f64 {
-        if self.time.is_zero() { 0.0 } else { self.busy_time.as_secs_f64() / self.time.as_secs_f64() }
-    }
-
-    /// The mean length of a busy turn; zero without any.
-    #[must_use]
-    pub fn mean_busy(&self) -> Duration {
-        let nanos = self.busy_time.as_nanos() / u128::from(self.busy.max(1));
-        Duration::from_nanos(nanos as u64)
     }
 }

@@ -51,6 +51,7 @@ mod cookies;
 mod feed;
 mod figures;
 mod find_max;
+mod grpc;
 mod heads;
 mod interval;
 mod live;
@@ -80,6 +81,7 @@ pub use figures::{
     Traffic, Turns, UrlFigures,
 };
 pub use find_max::{FindMax, FindMaxConfig, Found, Point, Spoilt, Surroundings, Trial};
+pub use grpc::{Grpc, GrpcStatus, GrpcStatuses};
 pub use heads::{Heads, WRK_USERS_LIMIT, wrk_script};
 pub use interval::{INTERVALS_LIMIT, Interval, Intervals, Taken};
 pub use live::{Live, Progress, Stage};

@@ -6,7 +6,7 @@
 //! | `requests` | once per request |
 //! | `connections` | once per connection |
 //! | `securing` | once per connection over HTTPS: its handshake |
-//! | `http2` | over HTTP/2: connections of many streams
+//! | `http2` | over HTTP/2: connections of many streams, calls of gRPC |
 //! | `open` | an open loop: what is due, and which connection sends it |
 //! | `mix` | several requests, drawn by weight |
 //! | `dialogue` | requests written anew, answers read: templates, checks, cookies, redirects |
@@ -430,6 +430,9 @@ impl App for Load {
                 Some(_) => self.on_last_answer(net, id, summary),
             }
         }
+        if held > 0 && self.on_no_http2(net, id, &[]) {
+            return;
+        }
         self.on_peer_finished(net, id, cut || ended.is_err());
     }
 
@@ -584,5 +587,9 @@ fn sooner(one: Wake, other: Wake) -> Wake {
 
 /// How long a connection in this state is waited for.
 fn patience(plan: &Plan, state: State) -> Duration {
-    if matches!(state, State::Connecting | State::Securing) { plan.connect_timeout } else { plan.timeout }
+    match state {
+        State::Connecting | State::Securing => plan.connect_timeout,
+        State::Busy => plan.patience(),
+        _ => plan.timeout,
+    }
 }

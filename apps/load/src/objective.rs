@@ -154,7 +154,7 @@ impl Metric {
         let responses = report.traffic.responses as f64;
         let ended = failed + responses;
         let share = |n: f64| (ended > 0.0).then(|| n / ended);
-        let not_ok = failed + responses - report.statuses.success as f64;
+        let not_ok = failed + responses - report.successes() as f64;
         match self {
             Self::Latency(quantile) => measured
                 .then(|| report.histogram.value_at_quantile(quantile).clamp(latency.min_ns, latency.max_ns) as f64),

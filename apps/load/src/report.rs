@@ -2,23 +2,25 @@
 //! against them.
 
 use crate::checks::WrongAnswer;
-use crate::figures::{Agreed, Connections, Cookies, Ended, Errors, Figures, Phase, Redirects, Statuses, Traffic};
+use crate::figures::{Connections, Cookies, Ended, Errors, Figures, Phase, Redirects, Statuses, Traffic};
+use crate::grpc::{GrpcStatus, GrpcStatuses};
 use crate::heads::Heads;
 use crate::plan::{Http2, Plan, Reuse};
 use crate::recorder::{LONGEST, Recorder};
 use crate::samples::Class;
 use crate::schedule::Arrival;
 use core::time::Duration;
-use handshake::Sought;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 mod client;
+mod secured;
 mod urls;
 mod verdict;
 mod warnings;
 
 pub use client::{Busy, BusySource, ClientCpu, Cpu, Floor, Outside, PortUse, Ports, Sibling};
+pub use secured::{AgreedReport, EarlyReport, SecuredReport};
 pub use urls::UrlReport;
 pub use verdict::{Reason, Trust, Verdict};
 pub use warnings::{Spoils, Warning};
@@ -94,6 +96,9 @@ pub struct Report {
     pub traffic: Traffic,
     /// Responses by status class.
     pub statuses: Statuses,
+    /// Calls of gRPC by their status, those among them that we ended at their deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<GrpcStatuses>,
     /// What went wrong.
     pub errors: Errors,
     /// What went wrong before the window.
@@ -148,46 +153,6 @@ pub struct Report {
     /// The whole times; empty where they were not asked for.
     #[serde(skip)]
     pub total_histogram: Histogram<u64>,
-}
-
-/// How connections were secured.
-#[derive(Clone, Debug, Serialize)]
-pub struct SecuredReport {
-    /// Whether the server's certificate was verified.
-    pub verified: bool,
-    /// The name that the server was told (RFC 6066 section 3).
-    pub name: Option<String>,
-    /// Connection established to secured.
-    pub handshake: Latency,
-    /// Handshakes per second in the measured window.
-    pub handshakes_per_second: f64,
-    /// Handshakes that went on with an earlier session.
-    pub resumed: u64,
-    /// Requests sent before their handshake was over, where they were to be.
-    pub early: Option<EarlyReport>,
-    /// What was agreed on, and how often.
-    pub agreed: Vec<AgreedReport>,
-}
-
-/// What came of requests that were sent before their handshake was over (RFC 8446 section 2.3).
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct EarlyReport {
-    /// Servers took them.
-    pub accepted: u64,
-    /// Servers did not, and they were sent again when the handshake was over.
-    pub rejected: u64,
-    /// Answers 425, Too Early (RFC 8470): to those that were taken and not worked on.
-    pub too_early: u64,
-}
-
-/// What handshakes agreed on.
-#[derive(Clone, Debug, Serialize)]
-pub struct AgreedReport {
-    /// What it was.
-    #[serde(flatten)]
-    pub agreed: Agreed,
-    /// How many did.
-    pub handshakes: u64,
 }
 
 /// What was asked for.
@@ -349,7 +314,7 @@ pub struct LittlesLaw {
     pub in_progress: f64,
     /// Requests that ended per second × their mean time from sent to ended,
     /// less what of it was before the window, and with the time so far of
-    /// those still in progress at its end.
+    /// those still in progress at its end, or taken back.
     pub rate_times_latency: f64,
     /// The difference as a share of the first; zero if nothing was in
     /// progress.
@@ -407,6 +372,7 @@ impl Report {
             server: figures.server.clone(),
             traffic: figures.counts.traffic,
             statuses: figures.counts.statuses,
+            grpc: plan.grpc().map(|_| figures.counts.grpc),
             errors: figures.counts.errors,
             errors_before: figures.before.errors,
             connections: figures.counts.connections,
@@ -449,6 +415,12 @@ impl Report {
             let (floor_ns, mean_ns) = (floor.mean_ns as u64, mean_ns as u64);
             report.warnings.push(Warning::FloorVoid { floor_ns, mean_ns });
         }
+    }
+
+    /// Responses that were what they were to be: 2xx, and of gRPC calls OK.
+    #[must_use]
+    pub fn successes(&self) -> u64 {
+        self.grpc.map_or(self.statuses.success, |calls| calls.of(GrpcStatus::Ok))
     }
 
     /// The schedule lag that `quantile` of the requests did not exceed, in
@@ -499,28 +471,6 @@ impl Throughput {
     }
 }
 
-impl SecuredReport {
-    fn new(sought: &Sought, figures: &Figures) -> Self {
-        let agreed =
-            |(agreed, handshakes): &(Agreed, u64)| AgreedReport { agreed: agreed.clone(), handshakes: *handshakes };
-        let mut all = figures.before;
-        all.add(&figures.counts);
-        Self {
-            verified: sought.tls.verifies(),
-            name: sought.told.as_deref().map(str::to_owned),
-            handshake: Latency::of(&figures.handshake),
-            handshakes_per_second: Throughput::new(figures).connections_per_second,
-            resumed: all.connections.resumed,
-            early: sought.tls.sends_early().then_some(EarlyReport {
-                accepted: all.connections.early,
-                rejected: all.connections.early_refused,
-                too_early: all.statuses.too_early,
-            }),
-            agreed: figures.agreed.iter().map(agreed).collect(),
-        }
-    }
-}
-
 impl ScheduleReport {
     fn new(figures: &Figures) -> Self {
         let schedule = &figures.schedule;
@@ -547,7 +497,8 @@ impl LittlesLaw {
             if open { samples.service.total() } else { samples.classes.iter().map(Recorder::total).sum::<f64>() };
         let integral = &figures.in_progress;
         let in_progress = integral.request_ns as f64 / window;
-        let rate_times_latency = (times - integral.before_ns as f64 + integral.after_ns as f64) / window;
+        let outside = integral.after_ns as f64 + integral.taken_back_ns as f64 - integral.before_ns as f64;
+        let rate_times_latency = (times + outside) / window;
         let off = (rate_times_latency - in_progress).abs();
         let off = if in_progress > 0.0 { off / in_progress } else { f64::from(u8::from(off > 0.0)) };
         Self { in_progress, rate_times_latency, off }

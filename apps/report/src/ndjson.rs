@@ -33,6 +33,9 @@ pub fn interval_json(interval: &Interval) -> String {
         "open": interval.open,
         "in_flight": interval.in_flight,
     });
+    if let (Some(_), Value::Object(line)) = (counts.grpc.iter().next(), &mut line) {
+        line.insert("grpc".into(), json!(counts.grpc));
+    }
     let open_loop = interval.due > 0 || interval.backlog > 0 || !samples.lag.is_empty();
     if let (true, Value::Object(line)) = (open_loop, &mut line) {
         line.insert("due_per_second".into(), json!(per_second(interval.due)));

@@ -33,8 +33,12 @@ fn text(out: &mut String, report: &Report) -> core::fmt::Result {
         Reuse::ServerClosesAfter(n) => write!(out, ", a new one every {n} requests, closed by the server")?,
         Reuse::ClientClosesAfter(n) => write!(out, ", a new one every {n} requests, closed by the client")?,
     }
-    if setup.http2.is_some() {
-        write!(out, ", HTTP/2 with {} streams at a time on each", setup.pipeline)?;
+    if let Some(http2) = &setup.http2 {
+        let calls = if http2.grpc.is_some() { "gRPC over HTTP/2" } else { "HTTP/2" };
+        write!(out, ", {calls} with {} streams at a time on each", setup.pipeline)?;
+        if let Some(deadline) = http2.grpc.and_then(|grpc| grpc.deadline) {
+            write!(out, ", a deadline of {}", seconds(deadline.as_nanos() as f64))?;
+        }
     } else if setup.pipeline > 1 {
         write!(out, ", {} requests under way on each", setup.pipeline)?;
     }
@@ -143,6 +147,12 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
             write!(out, "   {class} {}", grouped(count))?;
         }
     }
+    if let Some(calls) = &report.grpc {
+        write!(out, "\nCalls     ")?;
+        for (status, count) in calls.iter() {
+            write!(out, "   {} {}", status.name(), grouped(count))?;
+        }
+    }
     let mut connections = report.connections_before;
     connections.add(&report.connections);
     write!(out, "\nConnections  {} opened", grouped(connections.established))?;
@@ -154,6 +164,9 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
     }
     if connections.go_aways > 0 {
         write!(out, ", {} told to go (GOAWAY)", grouped(connections.go_aways))?;
+        if traffic.unprocessed > 0 {
+            write!(out, " with {} requests not processed, sent again", grouped(traffic.unprocessed))?;
+        }
     }
     writeln!(out, ", {} open at the end", grouped(report.open))?;
     report.secured.as_ref().map_or(Ok(()), |secured| agreed(out, secured, report.setup.reuse))?;
@@ -288,7 +301,8 @@ fn failures(out: &mut String, title: &str, errors: &Errors) -> core::fmt::Result
         (errors.aborted, "requests aborted by the data path"),
         (errors.reset_streams, "streams reset"),
         (errors.refused_streams, "streams refused"),
-        (errors.unprocessed, "requests not processed before GOAWAY"),
+        (errors.misspoken, "requests to a server that does not speak HTTP/2"),
+        (errors.deadlines, "calls ended at their deadline"),
         (errors.unasked, "times bytes that were not asked for"),
         (errors.wrong_length, "responses of another length"),
         (errors.wrong_status, "responses of another status"),
@@ -297,6 +311,7 @@ fn failures(out: &mut String, title: &str, errors: &Errors) -> core::fmt::Result
         (errors.wrong_match, "responses that do not match"),
         (errors.wrong_hash, "responses with another hash"),
         (errors.not_judged, "responses that could not be judged"),
+        (errors.wrong_message, "answers OK without one whole message"),
         (errors.unclosed, "connections not closed by the server"),
     ];
     let mut first = true;

@@ -10,11 +10,13 @@
 //! [`ClientConnection::unprocessed`] names it.
 
 mod receive;
+mod seen;
 mod streams;
 
 use crate::error::ErrorCode;
 use crate::frame::{self, FrameHead, Kind, MAX_STREAM, PAYLOAD, setting};
 use hpack::{Decoder, Encoder, HeaderField, Indexing, Scratch};
+use seen::Known;
 use std::collections::VecDeque;
 use std::ops::Range;
 use streams::{Content, Streams};
@@ -91,6 +93,9 @@ pub enum ClientEvent<'a> {
         status: u16,
         /// Bytes of content.
         content: u64,
+        /// What `grpc-status` says in the block of fields that ended the stream: its trailers, or its
+        /// head where nothing follows that. 65,535 where it is no number.
+        grpc_status: Option<u16>,
     },
     /// The server ended the stream. Its place is free.
     Reset {
@@ -161,6 +166,8 @@ pub struct ClientConnection {
     /// A block whose CONTINUATION is under way: its stream, and whether that ends.
     continues: Option<(u32, bool)>,
     block: Vec<u8>,
+    /// The head and the trailers that were decoded last.
+    known: [Known; 2],
     /// The block that was encoded last, by its request's number and the encoder's count of changes.
     encoded: Vec<u8>,
     encoded_for: Option<(u32, u64)>,
@@ -210,6 +217,7 @@ impl ClientConnection {
             data: None,
             continues: None,
             block: Vec::new(),
+            known: Default::default(),
             encoded: Vec::new(),
             encoded_for: None,
         }
@@ -235,6 +243,12 @@ impl ClientConnection {
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.going.is_some() || self.next > MAX_STREAM
+    }
+
+    /// Whether the server's settings have come, which are the first that it sends.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.settled
     }
 
     /// The places of requests under way.
@@ -304,6 +318,12 @@ impl ClientConnection {
         let place = self.streams.above(last)?;
         self.streams.release(place);
         Some(place)
+    }
+
+    /// Ends a request's stream, whose answer is not waited for any longer. Its place is free.
+    pub fn cancel(&mut self, place: u16, out: &mut Vec<u8>) {
+        frame::write_reset(out, self.streams.id(place), ErrorCode::CANCEL);
+        self.streams.release(place);
     }
 
     /// Says good bye: no error, and nothing of the server's was processed.

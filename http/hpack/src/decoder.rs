@@ -89,6 +89,7 @@ pub struct Decoder {
     table: Table,
     /// What the peer may have the table's size be.
     limit: u32,
+    changes: u64,
 }
 
 impl Default for Decoder {
@@ -104,13 +105,21 @@ impl Decoder {
     #[must_use]
     pub const fn new(limit: u32) -> Self {
         let table = Table::new(limit);
-        Self { limit: table.limit(), table }
+        Self { limit: table.limit(), table, changes: 0 }
     }
 
     /// The peer acknowledged our SETTINGS_HEADER_TABLE_SIZE. If its table is larger than that,
     /// its next block begins with a change (RFC 7541 section 4.2); until then it may be.
     pub const fn set_limit(&mut self, limit: u32) {
         self.limit = if limit < crate::TABLE_MOST { limit } else { crate::TABLE_MOST };
+        self.changes += 1;
+    }
+
+    /// Goes up with whatever may give a block another meaning: entries added, the table's size, what that may be.
+    /// Where it stands as it did before a block and behind it, the same bytes mean the same again.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Bytes of memory that the table has taken.
@@ -178,6 +187,7 @@ impl Decoder {
                 return Err(Error::UpdateMisplaced);
             }
             self.table.set_limit(size);
+            self.changes += 1;
         }
         if self.table.limit() > self.limit { Err(Error::UpdateMissing) } else { Ok(()) }
     }
@@ -227,7 +237,9 @@ impl Decoder {
         };
         give(HeaderField { name, value, sensitive });
         if added {
+            // One that is too large is not added, and empties the table.
             self.table.insert(name, value);
+            self.changes += 1;
         }
         Ok(())
     }

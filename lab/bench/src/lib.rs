@@ -22,6 +22,9 @@
 //! | [`watch`](mod@watch) | what `nearside watch` reads, beside sysstat |
 //! | [`valgrind`] | how `nearside` itself runs under it |
 //! | [`generator`] | `nearside load` beside wrk |
+//! | [`generator_http2`] | `nearside load` over HTTP/2 beside h2load |
+//! | [`frame_server`] | a server of HTTP/2 that does as little as it can |
+//! | [`grpc`] | calls of gRPC passed on, beside nginx, and beside a client that stalls |
 //! | [`site`] | an ordinary site by its nginx.conf, on every data path beside nginx |
 //! | [`hosts`] | an nginx.conf with 10,000 hosts beside one with one |
 //! | [`http2`] | HTTP/2 of many streams and of one, beside nginx and h2o |
@@ -40,9 +43,12 @@ pub mod cost;
 pub mod dpdk;
 #[cfg(test)]
 mod fast_path;
+pub mod frame_server;
 pub mod frames;
 pub mod generator;
+pub mod generator_http2;
 pub mod goodput;
+pub mod grpc;
 pub mod hosts;
 pub mod http2;
 pub mod kernel;

@@ -3,8 +3,9 @@
 use bench::cost::{self, Around, Case, CostArgs, CostSide};
 use bench::pace::{self, PaceArgs};
 use bench::{
-    BenchError, bodies, connections, dpdk, frames, generator, goodput, hosts, http2, kernel, noise, offered, packet,
-    proxied, readers, sealing, silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
+    BenchError, bodies, connections, dpdk, frame_server, frames, generator, generator_http2, goodput, grpc, hosts,
+    http2, kernel, noise, offered, packet, proxied, readers, sealing, silos, site, slow, squeezed, storm, tls,
+    uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -170,6 +171,8 @@ enum Command {
     Offered(offered::Plan),
     /// HTTP/2 of many streams and of one, beside nginx and h2o
     Http2(http2::Plan),
+    /// Calls of gRPC passed on: unary and many at a time beside nginx, and beside a client that stalls
+    Grpc(grpc::Plan),
     /// Texts that are compressed for each request, beside nginx
     Squeezed(SqueezedArgs),
     /// Requests passed on to an upstream by an nginx.conf, on every data path, beside nginx
@@ -181,20 +184,7 @@ enum Command {
     /// 10,000 hosts by an nginx.conf, beside one: a request, and a reload
     Hosts(HostsArgs),
     /// A download over a link, alone and beside readers that take nothing
-    Readers {
-        /// Measure both this often, by turns
-        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-        rounds: u32,
-        /// Measure each for so many seconds
-        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
-        seconds: u64,
-        /// Connections that take nothing
-        #[arg(long, value_name = "N", default_value_t = 4_000)]
-        stalled: u16,
-        /// The program to measure [default: nearside beside this one]
-        #[arg(long, value_name = "PROGRAM")]
-        nearside: Option<PathBuf>,
-    },
+    Readers(readers::Plan),
     /// `nearside load` beside wrk, on the same nginx
     Generator {
         /// Measure each this often, by turns
@@ -210,6 +200,8 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
+    /// `nearside load` over HTTP/2 beside h2load: what a request costs of its core
+    GeneratorHttp2(generator_http2::Plan),
     /// Instructions for each segment of paced flows, with few and with many
     Pace(PaceArgs),
     /// Transfers at 1 % loss and 20 ms beside the Mathis bound and Linux
@@ -235,6 +227,9 @@ enum Command {
     /// What `connections` runs for either side of secured ones
     #[command(hide = true)]
     ConnectionsSide(connections::secured::Side),
+    /// What `generator-http2` and `grpc` ask
+    #[command(hide = true)]
+    FrameServer(frame_server::FrameServerArgs),
     /// What `pace` runs under callgrind
     #[command(hide = true)]
     PaceCase { flows: u32, segments: u64 },
@@ -299,17 +294,13 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Site(args) => site::run(&args.plan()?),
         Command::Offered(plan) => offered::run(&plan, &program(plan.nearside.clone())?),
         Command::Http2(plan) => http2::run(&plan, &program(plan.nearside.clone())?),
+        Command::Grpc(plan) => grpc::run(&plan, &program(plan.nearside.clone())?),
         Command::Squeezed(args) => squeezed::run(&args.plan()?),
         Command::Proxy(args) => proxied::run(&args.plan()?),
         Command::Slow(plan) => slow::run(&plan, &program(plan.nearside.clone())?),
         Command::Bodies(plan) => bodies::run(&plan, &program(plan.nearside.clone())?),
         Command::Hosts(args) => hosts::run(&args.plan()?),
-        Command::Readers { rounds, seconds, stalled, nearside } => readers::run(&readers::Plan {
-            nearside: program(nearside)?,
-            rounds,
-            duration: Duration::from_secs(seconds.max(2)),
-            stalled: stalled.into(),
-        }),
+        Command::Readers(plan) => readers::run(&plan, &program(plan.nearside.clone())?),
         Command::Silos { rounds, seconds, paths, requests, json, nearside } => silos::run(&silos::Plan {
             nearside: program(nearside)?,
             rounds,
@@ -321,6 +312,8 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Generator { rounds, seconds, wrk2, nearside } => {
             generator::run(&generator::Plan { nearside: program(nearside)?, wrk2, rounds, duration: span(seconds) })
         }
+        Command::GeneratorHttp2(plan) => generator_http2::run(&plan, &program(plan.nearside.clone())?),
+        Command::FrameServer(args) => frame_server::run(&args).map(|()| true),
         Command::Goodput(args) => goodput::run(&args.plan()),
         Command::Pace(args) => args.run(),
         Command::PaceCase { flows, segments } => pace::run_case(flows, segments).map(|()| true),

@@ -302,16 +302,16 @@ pub(crate) fn upstream(
 }
 
 /// Whose time is looked at.
-struct Watched {
-    processes: Vec<u32>,
-    core: u16,
+pub(crate) struct Watched {
+    pub(crate) processes: Vec<u32>,
+    pub(crate) core: u16,
     /// Of a server that polls: its own account.
-    page: Option<PathBuf>,
+    pub(crate) page: Option<PathBuf>,
 }
 
 impl Watched {
     /// The share of the core over the middle of a measurement.
-    fn busy(&self, duration: Duration) -> Result<f64, BenchError> {
+    pub(crate) fn busy(&self, duration: Duration) -> Result<f64, BenchError> {
         let page = self.page.as_ref().map(|page| Page::open(page)).transpose()?;
         let sample = || -> Result<_, BenchError> {
             let told = match &page {

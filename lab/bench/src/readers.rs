@@ -21,16 +21,20 @@ use wire::{Mac, Time};
 pub const BOUND: f64 = 0.5;
 
 /// What is measured, and how often.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct Plan {
-    /// The program to measure.
-    pub nearside: PathBuf,
-    /// Both are measured in so many rounds, by turns.
+    /// Measure both this often, by turns
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// For so long.
-    pub duration: Duration,
-    /// Connections that ask for the file and take nothing of it.
-    pub stalled: u32,
+    /// Measure each for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    pub seconds: u64,
+    /// Connections that take nothing
+    #[arg(long, value_name = "N", default_value_t = 4_000)]
+    pub stalled: u16,
+    /// The program to measure [default: nearside beside this one]
+    #[arg(long, value_name = "PROGRAM")]
+    pub nearside: Option<PathBuf>,
 }
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
@@ -60,7 +64,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// If it cannot be measured.
-pub fn run(plan: &Plan) -> Result<bool, BenchError> {
+pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
     let interrupt = Interrupt::watch()?;
     let [server, client, ..] = allowed_cores()[..] else { return Err("two cores are needed".into()) };
     let scratch = Scratch::make()?;
@@ -69,8 +73,8 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     for round in 0..plan.rounds as usize {
         for turn in 0..2 {
             let arm = (round + turn) % 2;
-            let stalled = if arm == 0 { 0 } else { plan.stalled };
-            let rate = sample(plan, stalled, (server, client), scratch.path(), &interrupt)?;
+            let stalled = if arm == 0 { 0 } else { plan.stalled.into() };
+            let rate = sample((nearside, plan.seconds), stalled, (server, client), scratch.path(), &interrupt)?;
             eprintln!("round {}/{}, beside {stalled}: {:.0} MB/s", round + 1, plan.rounds, rate / 1e6);
             rates[arm].push(rate);
         }
@@ -88,7 +92,13 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
 }
 
 /// Bytes in a second that the good client gets.
-fn sample(plan: &Plan, stalled: u32, cores: (u16, u16), folder: &Path, on: &Interrupt) -> Result<f64, BenchError> {
+fn sample(
+    (nearside, seconds): (&Path, u64),
+    stalled: u32,
+    cores: (u16, u16),
+    folder: &Path,
+    on: &Interrupt,
+) -> Result<f64, BenchError> {
     let socket = folder.join("memif.sock");
     let _ = std::fs::remove_file(&socket);
     let words = [
@@ -100,7 +110,7 @@ fn sample(plan: &Plan, stalled: u32, cores: (u16, u16), folder: &Path, on: &Inte
         format!("--core={}", cores.0),
         "--max-connections=64k".to_owned(),
     ];
-    let mut server = Program::start(&plan.nearside, "serve", &words, folder)?;
+    let mut server = Program::start(nearside, "serve", &words, folder)?;
     let end = Clock.now() + PATIENCE;
     while !socket.exists() {
         server.still_runs()?;
@@ -111,7 +121,7 @@ fn sample(plan: &Plan, stalled: u32, cores: (u16, u16), folder: &Path, on: &Inte
     }
     let config = memif::Config::parse(&format!("memif:{}", socket.display()), Role::Client)?;
     let link = Memif::open(config)?.split_queues().pop().ok_or("no queue")?;
-    let duration = plan.duration;
+    let duration = Duration::from_secs(seconds.max(2));
     let told = std::thread::spawn(move || ask(cores.1, stalled, duration, link).map_err(|why| why.to_string()));
     let rate = told.join().map_err(|_| "a thread panicked")??;
     server.still_runs()?;

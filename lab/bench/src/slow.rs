@@ -164,7 +164,10 @@ fn measure(plan: &Plan, path: SlowPath, stand: &Stand, interrupt: &Interrupt) ->
 }
 
 /// Makes something in a network namespace.
-fn in_namespace<T: Send>(name: &str, make: impl FnOnce() -> Result<T, BenchError> + Send) -> Result<T, BenchError> {
+pub(crate) fn in_namespace<T: Send>(
+    name: &str,
+    make: impl FnOnce() -> Result<T, BenchError> + Send,
+) -> Result<T, BenchError> {
     let namespace = File::open(Path::new("/run/netns").join(name))?;
     let made = thread::scope(|scope| {
         let there = scope.spawn(move || {

@@ -31,14 +31,14 @@ const EVERY: Duration = Duration::from_secs(60);
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 /// Measures the plan's floor; `None` where the null server cannot know what it
-/// is asked, for requests with content, over HTTPS, or if nothing was answered.
+/// is asked, for requests with content, over HTTPS or HTTP/2, or if nothing was answered.
 ///
 /// # Errors
 /// If the null server cannot start.
 pub fn measure(sockets: &Sockets, plan: &Plan, signals: &Arc<AtomicUsize>) -> Result<Option<Floor>, Failure> {
     let content = plan.requests.iter().any(|request| !request.item.body.is_empty());
-    // Nor does it speak TLS.
-    if content || plan.secured.is_some() || signals.load(Ordering::Relaxed) > 0 {
+    // Nor does it speak TLS or HTTP/2.
+    if content || plan.secured.is_some() || plan.http2.is_some() || signals.load(Ordering::Relaxed) > 0 {
         return Ok(None);
     }
     let v4 = plan.targets.iter().all(SocketAddr::is_ipv4);

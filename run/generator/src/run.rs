@@ -140,7 +140,7 @@ impl Runner {
         let whole = Clock.now().since(before.0);
         let span = whole.as_secs_f64();
         let (figures, mut outside) = merge(sides);
-        secured(&figures)?;
+        usable(&figures)?;
         outside.floor = floor;
         outside.siblings = siblings.since();
         outside.carried = counts.iter().filter_map(|port| Some(port.again()?.since(port, whole))).collect();
@@ -236,7 +236,7 @@ impl Runner {
             Ok::<_, Failure>((sides?, sieve))
         })?;
         let (whole, outside) = merge(sides);
-        secured(&whole)?;
+        usable(&whole)?;
         let (figures, sifted) = sieve.finish(whole);
         Ok((Report::new(plan, &figures, outside), sifted))
     }
@@ -329,12 +329,16 @@ fn silos(host: &HostPlan, plan: &Plan) -> Result<Layout, Failure> {
     Layout::new(&HostPlan { silos: fewer, ..host.clone() })
 }
 
-/// Whether any connection could be secured, if they were to be.
-fn secured(figures: &Figures) -> Result<(), Failure> {
+/// Whether any connection could be secured, if they were to be, and is understood.
+fn usable(figures: &Figures) -> Result<(), Failure> {
+    let why = figures.connection_failure.as_deref();
+    if figures.ended == Ended::NotHttp2 {
+        return Err(format!("HTTP/2: {}", why.unwrap_or("the server does not speak it")).into());
+    }
     if figures.ended != Ended::Unsecured {
         return Ok(());
     }
-    let why = figures.handshake_failure.as_deref().unwrap_or("no handshake succeeded");
+    let why = why.unwrap_or("no handshake succeeded");
     let hint = if figures.before.errors.untrusted > 0 { ": trust it by --cacert, or say --insecure" } else { "" };
     Err(format!("HTTPS: {why}{hint}").into())
 }

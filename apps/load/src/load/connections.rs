@@ -57,7 +57,7 @@ impl Load {
         let now = net.now();
         let Some(conn) = self.table.get_mut(id) else { return };
         // The connect's timer does for the first request if it is not too late.
-        conn.timed &= self.plan.connect_timeout <= self.plan.timeout;
+        conn.timed &= self.plan.connect_timeout <= self.plan.patience();
         conn.state = State::Idle;
         conn.since = now.as_nanos();
         self.handshakes -= 1;

@@ -5,7 +5,10 @@
 //! way with one; it is taken back where the server takes no more.
 
 use super::{Load, Phase};
+use crate::checks::{Wrong, excerpt};
 use crate::conn::State;
+use crate::figures::Ended;
+use crate::grpc::{self, Grpc, GrpcStatus, Message};
 use crate::heads::{UserAgent, choose, number};
 use crate::plan::{Plan, Request};
 use crate::samples::Class;
@@ -14,6 +17,7 @@ use h1::client::Summary;
 use h2::{Asked, ClientConnection, ClientEvent, ClientSettings, ErrorCode};
 use hpack::{HeaderField, Indexing, Scratch};
 use semantics::Status;
+use wire::Time;
 
 /// Fields that are not kept in tables, as their values seldom come again: those that nghttp2 and
 /// browsers leave out.
@@ -24,6 +28,9 @@ const NOT_INDEXED: [&str; 7] =
 #[derive(Debug)]
 pub(super) struct Http2 {
     settings: ClientSettings,
+    grpc: Option<Grpc>,
+    /// Why the server cannot be asked.
+    pub failure: Option<String>,
     requests: Vec<Prepared>,
     agents: Vec<UserAgent>,
     seed: u64,
@@ -50,6 +57,10 @@ struct Talk {
     generation: u32,
     client: ClientConnection,
     tickets: u16,
+    /// Whether the server said that it takes no further requests.
+    told_to_go: bool,
+    /// By place, the beginning of an answer's content; of calls alone.
+    messages: Vec<Message>,
     /// Fields of its own.
     fields: Vec<(String, Vec<u8>)>,
 }
@@ -73,7 +84,9 @@ impl Http2 {
             .collect();
         Some(Box::new(Self {
             settings,
-            requests: plan.requests.iter().map(|request| Prepared::new(&request.item, scheme)).collect(),
+            grpc: asked.grpc,
+            failure: None,
+            requests: plan.requests.iter().map(|request| Prepared::new(&request.item, scheme, asked.grpc)).collect(),
             agents: UserAgent::all(plan.heads, &named),
             // As where heads of HTTP/1.1 differ.
             seed: plan.seed ^ 0x6865_6164_7300_0000,
@@ -98,7 +111,15 @@ impl Http2 {
         if id.index() >= self.talks.len() {
             self.talks.resize_with(id.index() + 1, || None);
         }
-        self.talks[id.index()] = Some(Box::new(Talk { generation: id.generation(), client, tickets: 0, fields }));
+        let messages = if self.grpc.is_some() { usize::from(self.settings.streams) } else { 0 };
+        self.talks[id.index()] = Some(Box::new(Talk {
+            generation: id.generation(),
+            client,
+            tickets: 0,
+            told_to_go: false,
+            messages: vec![Message::default(); messages],
+            fields,
+        }));
     }
 
     /// A connection is gone.
@@ -154,12 +175,50 @@ impl Http2 {
             let indexing = if NOT_INDEXED.contains(&name.as_str()) { Indexing::Without } else { Indexing::Incremental };
             (HeaderField { name: name.as_bytes(), value, sensitive: name == "authorization" }, indexing)
         });
-        talk.client.open(asked, fields, &mut self.out)
+        let place = talk.client.open(asked, fields, &mut self.out)?;
+        if let Some(message) = talk.messages.get_mut(usize::from(place)) {
+            *message = Message::default();
+        }
+        Some(place)
+    }
+
+    /// A connection, and what is to be sent on it.
+    fn talk_and_out(&mut self, id: ConnId) -> Option<(&mut Talk, &mut Vec<u8>)> {
+        let Self { talks, out, .. } = self;
+        let talk = talks.get_mut(id.index())?.as_deref_mut().filter(|talk| talk.generation == id.generation())?;
+        Some((talk, out))
+    }
+
+    /// The next event of a connection that is of interest here, in the bytes behind `used`; none where they
+    /// end the connection.
+    #[inline]
+    fn next_event<'a>(&mut self, id: ConnId, data: &'a [u8], used: &mut usize) -> Option<ClientEvent<'a>> {
+        let Self { talks, scratch, out, .. } = self;
+        let talk = talks.get_mut(id.index())?.as_deref_mut()?;
+        loop {
+            let rest = data.get(*used..).unwrap_or_default();
+            let (taken, event) = talk.client.on_bytes(rest, scratch, out).ok()?;
+            *used += taken;
+            match event {
+                ClientEvent::Nothing | ClientEvent::Head { .. } => {}
+                ClientEvent::Data { place, bytes } => {
+                    if let Some(message) = talk.messages.get_mut(usize::from(place)) {
+                        message.take(bytes);
+                    }
+                }
+                event => return Some(event),
+            }
+        }
     }
 
     /// Bytes that are to be sent.
     pub fn unsent(&self) -> usize {
         self.out.len()
+    }
+
+    /// Whatever is written waits until it is flushed.
+    fn hold(&mut self) {
+        self.holding = true;
     }
 
     pub fn is_holding(&self) -> bool {
@@ -168,7 +227,7 @@ impl Http2 {
 }
 
 impl Prepared {
-    fn new(request: &Request, scheme: &str) -> Self {
+    fn new(request: &Request, scheme: &str, grpc: Option<Grpc>) -> Self {
         let text = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
         let mut fields = vec![
             text(":method", &request.method),
@@ -176,7 +235,18 @@ impl Prepared {
             text(":authority", &request.host),
             text(":path", &request.path),
         ];
+        if let Some(Grpc { deadline }) = grpc {
+            fields.push(text("te", "trailers"));
+            fields.extend(deadline.map(|deadline| text("grpc-timeout", &grpc::timeout(deadline))));
+            if !request.has_field("content-type") {
+                fields.push(text("content-type", "application/grpc"));
+            }
+        }
         fields.extend(request.headers.iter().map(|(name, value)| text(&name.to_ascii_lowercase(), value)));
+        if grpc.is_some() {
+            let content = Body::new(grpc::framed(&request.body));
+            return Self { fields, content, is_head: false };
+        }
         if !request.body.is_empty() {
             fields.push(text("content-length", &request.body.len().to_string()));
         }
@@ -241,7 +311,7 @@ impl Load {
     pub(super) fn on_frames<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         let mut used = 0;
         if let Some(http2) = &mut self.http2 {
-            http2.holding = true;
+            http2.hold();
         }
         loop {
             match self.table.get(id).map(|conn| conn.state) {
@@ -254,22 +324,23 @@ impl Load {
                 }
             }
             let Some(http2) = &mut self.http2 else { return data.len() };
-            let Http2 { talks, scratch, out, .. } = &mut **http2;
-            let Some(talk) = talks.get_mut(id.index()).and_then(Option::as_deref_mut) else { return data.len() };
-            let rest = data.get(used..).unwrap_or_default();
-            let Ok((taken, event)) = talk.client.on_bytes(rest, scratch, out) else {
-                self.flush(net, id);
-                self.on_malformed(net, id);
-                return data.len();
-            };
-            used += taken;
-            self.counts.traffic.received_bytes += taken as u64;
-            match event {
-                ClientEvent::NeedMore => break,
-                ClientEvent::Nothing | ClientEvent::Head { .. } | ClientEvent::Data { .. } => {}
-                ClientEvent::Room => self.hand_out(net, id),
-                ClientEvent::Over { place, status, content } => self.on_over(net, id, place, (status, content)),
-                event => self.on_stream_failed(net, id, event),
+            let before = used;
+            let next = http2.next_event(id, data, &mut used);
+            self.counts.traffic.received_bytes += (used - before) as u64;
+            match next {
+                Some(ClientEvent::NeedMore) => break,
+                Some(ClientEvent::Room) => self.hand_out(net, id),
+                Some(ClientEvent::Over { place, status, content, grpc_status }) => {
+                    self.on_over(net, id, (place, grpc_status), (status, content));
+                }
+                Some(event) => self.on_stream_failed(net, id, event),
+                None => {
+                    self.flush(net, id);
+                    if !self.on_no_http2(net, id, data) {
+                        self.on_malformed(net, id);
+                    }
+                    return data.len();
+                }
             }
         }
         self.flush(net, id);
@@ -277,57 +348,30 @@ impl Load {
     }
 
     #[inline]
-    fn on_over<N: Net>(&mut self, net: &mut N, id: ConnId, place: u16, (status, body): (u16, u64)) {
+    fn on_over<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        (place, said): (u16, Option<u16>),
+        (status, body): (u16, u64),
+    ) {
         let Some(status) = Status::from_code(status) else {
             return self.on_stream_failed(net, id, ClientEvent::Malformed { place });
         };
         self.table.set_oldest(id, place);
         // The last answer of a connection that is to go.
         let keep_alive = !self.is_done_with(id);
-        self.on_response(net, id, Summary { status, keep_alive, body });
+        let summary = Summary { status, keep_alive, body };
+        if self.http2.as_ref().is_some_and(|http2| http2.grpc.is_some()) {
+            return self.on_call_answered(net, id, (place, said), summary);
+        }
+        self.on_response(net, id, summary);
     }
 
     /// The server takes no further requests on a connection, and all are answered.
     fn is_done_with(&self, id: ConnId) -> bool {
         let talk = self.http2.as_ref().and_then(|http2| http2.talk(id));
         talk.is_some_and(|talk| talk.client.is_leaving() && talk.client.open_streams() == 0)
-    }
-
-    /// A request came to nothing, or several.
-    #[cold]
-    fn on_stream_failed<N: Net>(&mut self, net: &mut N, id: ConnId, event: ClientEvent<'_>) {
-        let errors = &mut self.counts.errors;
-        match event {
-            ClientEvent::Reset { place, code } => {
-                let refused = code == ErrorCode::REFUSED_STREAM;
-                *(if refused { &mut errors.refused_streams } else { &mut errors.reset_streams }) += 1;
-                self.end_stream(net, id, place);
-            }
-            ClientEvent::Malformed { place } => {
-                errors.malformed += 1;
-                self.end_stream(net, id, place);
-            }
-            _ => {
-                self.counts.connections.go_aways += 1;
-                while let Some(place) = self.http2.as_mut().and_then(|http2| http2.talk_mut(id)?.client.unprocessed()) {
-                    self.counts.errors.unprocessed += 1;
-                    self.end_stream(net, id, place);
-                }
-            }
-        }
-        let here = self.table.get(id).is_some_and(|conn| conn.state != State::Leaving);
-        if here && self.is_done_with(id) {
-            self.leave(net, id);
-        }
-    }
-
-    /// A request failed by itself: its ticket is free for another.
-    fn end_stream<N: Net>(&mut self, net: &mut N, id: ConnId, place: u16) {
-        let now = net.now();
-        self.table.set_oldest(id, place);
-        self.end_oldest(id, now, Class::Failed);
-        self.done(now, 1);
-        self.again(net, id);
     }
 
     /// Since when the oldest request of a connection is under way: with many at a time, that is
@@ -348,5 +392,148 @@ impl Load {
             }
             self.flush(net, id);
         }
+    }
+}
+
+/// Requests that come to no answer, and calls of gRPC.
+impl Load {
+    /// A call is answered: what it came to is what `grpc-status` said, and no call is right without
+    /// its message.
+    #[inline]
+    fn on_call_answered<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        (place, said): (u16, Option<u16>),
+        summary: Summary,
+    ) {
+        let code = summary.status.code();
+        self.count_status(code);
+        let status = GrpcStatus::of_answer(code, said);
+        self.counts.grpc.count(status);
+        if status == GrpcStatus::Ok && !self.is_whole_message(id, place, summary.body) {
+            self.counts.errors.wrong_message += 1;
+            self.sample_wrong(self.table.kind_at(id, place), Wrong::Message, &summary);
+        }
+        self.on_classed(net, id, summary, status.class());
+    }
+
+    #[inline]
+    fn is_whole_message(&self, id: ConnId, place: u16, content: u64) -> bool {
+        let talk = self.http2.as_ref().and_then(|http2| http2.talk(id));
+        talk.and_then(|talk| talk.messages.get(usize::from(place))).is_some_and(|message| message.is_whole(content))
+    }
+
+    /// A request came to nothing, or several.
+    #[cold]
+    fn on_stream_failed<N: Net>(&mut self, net: &mut N, id: ConnId, event: ClientEvent<'_>) {
+        let errors = &mut self.counts.errors;
+        match event {
+            ClientEvent::Reset { place, code } => {
+                let refused = code == ErrorCode::REFUSED_STREAM;
+                *(if refused { &mut errors.refused_streams } else { &mut errors.reset_streams }) += 1;
+                self.end_stream(net, id, (place, Class::Failed));
+            }
+            ClientEvent::Malformed { place } => {
+                errors.malformed += 1;
+                self.end_stream(net, id, (place, Class::Failed));
+            }
+            _ => self.on_go_away(net.now(), id),
+        }
+        let here = self.table.get(id).is_some_and(|conn| conn.state != State::Leaving);
+        if here && self.is_done_with(id) {
+            self.leave(net, id);
+        }
+    }
+
+    /// The server takes no further requests on a connection. It may say so twice: first that it is
+    /// about to, then which was the last that it processes (RFC 9113 section 6.8).
+    fn on_go_away(&mut self, now: Time, id: ConnId) {
+        let talk = self.http2.as_mut().and_then(|http2| http2.talk_mut(id));
+        let told = talk.is_none_or(|talk| core::mem::replace(&mut talk.told_to_go, true));
+        self.counts.connections.go_aways += u64::from(!told);
+        while let Some(place) = self.http2.as_mut().and_then(|http2| http2.talk_mut(id)?.client.unprocessed()) {
+            self.take_back(now, id, place);
+        }
+    }
+
+    /// A request was not processed: it is no failure, and one is sent in its place on another
+    /// connection (RFC 9113 section 8.7). In an open loop that is due since this one was.
+    fn take_back(&mut self, now: Time, id: ConnId, place: u16) {
+        self.table.set_oldest(id, place);
+        let due = self.table.oldest_due(id);
+        let sent = self.table.pop(id);
+        self.progress.taken_back(sent, now);
+        self.counts.traffic.unprocessed += 1;
+        if let Some(http2) = &mut self.http2 {
+            http2.drop_ticket(id);
+        }
+        if matches!(self.phase, Phase::Ended) {
+            return;
+        }
+        self.allowance = self.allowance.saturating_add(1);
+        if let (Some(open), Some(due)) = (&mut self.open_loop, due) {
+            open.take_back(Time::from_nanos(due));
+        }
+    }
+
+    /// A request failed by itself: its ticket is free for another.
+    fn end_stream<N: Net>(&mut self, net: &mut N, id: ConnId, (place, class): (u16, Class)) {
+        let now = net.now();
+        self.table.set_oldest(id, place);
+        self.end_oldest(id, now, class);
+        self.done(now, 1);
+        self.again(net, id);
+    }
+
+    /// Ends the calls of a connection whose deadline is over, and looks again when the next is.
+    pub(super) fn end_overdue_calls<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let (now, patience) = (net.now(), self.plan.patience());
+        let places: Vec<u16> = self.http2.iter().flat_map(|http2| http2.places(id)).collect();
+        if let Some(http2) = &mut self.http2 {
+            http2.hold();
+        }
+        for place in places {
+            if now.since(Time::from_nanos(self.table.sent_at(id, place))) < patience {
+                continue;
+            }
+            let Some((talk, out)) = self.http2.as_mut().and_then(|http2| http2.talk_and_out(id)) else { continue };
+            talk.client.cancel(place, out);
+            self.counts.errors.deadlines += 1;
+            self.counts.grpc.count(GrpcStatus::DeadlineExceeded);
+            self.end_stream(net, id, (place, Class::TimedOut));
+        }
+        self.flush(net, id);
+        if self.is_done_with(id) {
+            return self.leave(net, id);
+        }
+        self.refresh_oldest(id);
+        if let Some(conn) = self.table.get_mut(id).filter(|conn| conn.state == State::Busy) {
+            conn.timed = true;
+            net.set_timer(id, Some(Time::from_nanos(conn.since) + patience));
+        }
+    }
+
+    /// What came on a connection is not HTTP/2, or its end is not: whether that is because the
+    /// server does not speak it. What it sends first are its settings (RFC 9113 section 3.4). If it
+    /// never did, no other connection will do better.
+    #[cold]
+    pub(super) fn on_no_http2<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> bool {
+        let talk = self.http2.as_ref().and_then(|http2| http2.talk(id));
+        let conn = self.table.get(id).filter(|conn| matches!(conn.state, State::Idle | State::Busy));
+        let Some(conn) = conn.filter(|_| talk.is_some_and(|talk| !talk.client.is_settled())) else { return false };
+        let asked = conn.asked;
+        self.counts.errors.misspoken += u64::from(asked);
+        self.give_up(net, id);
+        if self.counts.traffic.responses == 0 && !matches!(self.phase, Phase::Ended) {
+            let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+            let what = if line.is_empty() { "a few bytes".to_owned() } else { format!("\"{}\"", excerpt(line)) };
+            let why = format!("the server does not speak HTTP/2: what came first are not its settings, but {what}");
+            if let Some(http2) = &mut self.http2 {
+                http2.failure = Some(why);
+            }
+            self.end(net.now(), Ended::NotHttp2);
+        }
+        true
     }
 }

@@ -12,6 +12,7 @@ pub struct InProgress {
     request_ns: u128,
     /// The sum of the times at which those in progress were sent, wrapping.
     sent_at: u64,
+    taken_back_ns: u128,
 }
 
 impl InProgress {
@@ -39,6 +40,12 @@ impl InProgress {
         self.sent_at = self.sent_at.wrapping_sub(sent);
     }
 
+    /// One less, that was sent at `sent` and taken back.
+    pub fn taken_back(&mut self, sent: u64, now: Time) {
+        self.ended(sent);
+        self.taken_back_ns += u128::from(now.as_nanos().saturating_sub(sent));
+    }
+
     /// Requests in progress.
     pub fn count(&self) -> u64 {
         self.count
@@ -48,7 +55,7 @@ impl InProgress {
     pub fn mark(&mut self, now: Time) -> Mark {
         self.tick(now);
         let ages = self.count.wrapping_mul(now.as_nanos()).wrapping_sub(self.sent_at);
-        Mark { request_ns: self.request_ns, ages: u128::from(ages) }
+        Mark { request_ns: self.request_ns, ages: u128::from(ages), taken_back_ns: self.taken_back_ns }
     }
 }
 
@@ -58,11 +65,18 @@ pub struct Mark {
     request_ns: u128,
     /// The time since those in progress were sent, summed up.
     ages: u128,
+    /// The time that those had been which were taken back.
+    taken_back_ns: u128,
 }
 
 impl Mark {
     /// What lies between an earlier moment and this one.
     pub fn since(&self, earlier: &Self) -> Integral {
-        Integral { request_ns: self.request_ns - earlier.request_ns, before_ns: earlier.ages, after_ns: self.ages }
+        Integral {
+            request_ns: self.request_ns - earlier.request_ns,
+            before_ns: earlier.ages,
+            after_ns: self.ages,
+            taken_back_ns: self.taken_back_ns - earlier.taken_back_ns,
+        }
     }
 }

@@ -43,6 +43,9 @@ pub struct Open {
     /// those that are not have as many entries as there are places.
     ready: VecDeque<ConnId>,
     ready_limit: usize,
+    /// When requests were due that were sent and taken back: they are sent again before all others.
+    /// Bounded: each had a place.
+    taken_back: VecDeque<Time>,
 }
 
 impl Open {
@@ -59,6 +62,7 @@ impl Open {
             wanted: 0,
             ready: VecDeque::with_capacity(ready_limit),
             ready_limit,
+            taken_back: VecDeque::new(),
         }
     }
 
@@ -82,12 +86,18 @@ impl Open {
 
     /// Of these, those that were not sent.
     pub fn backlog(&self) -> u64 {
-        self.backlog
+        self.backlog + self.taken_back.len() as u64
     }
 
     /// When the next request to be sent is due, or was.
     pub fn next(&self) -> Time {
-        self.behind.as_ref().map_or(Time::MAX, Arrivals::next)
+        let next = self.behind.as_ref().map_or(Time::MAX, Arrivals::next);
+        self.taken_back.front().map_or(next, |due| next.min(*due))
+    }
+
+    /// A request that was due at this time was not processed, and is to be sent again.
+    pub fn take_back(&mut self, due: Time) {
+        self.taken_back.push_back(due);
     }
 
     /// When the next request comes due.
@@ -135,6 +145,9 @@ impl Open {
     /// Takes the next request, if one is due, and answers since when.
     #[inline]
     pub fn take(&mut self, now: Time) -> Option<Time> {
+        if let Some(due) = self.taken_back.pop_front() {
+            return Some(due);
+        }
         let behind = self.behind.as_mut()?;
         let at = behind.next();
         if at > now {

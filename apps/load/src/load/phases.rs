@@ -153,6 +153,9 @@ impl Load {
         if let Some(securing) = &mut self.securing {
             securing.end(&mut figures);
         }
+        if let Some(why) = self.http2.as_mut().and_then(|http2| http2.failure.take()) {
+            figures.connection_failure = Some(why);
+        }
         figures.intervals_merged = self.cuts.as_ref().map_or(0, |cuts| cuts.merged);
         figures.server = self.parts.take().and_then(|parts| parts.into_server());
         figures.wrong_answers = core::mem::take(&mut self.wrong_answers);

@@ -93,7 +93,7 @@ impl Load {
             Some(_) => self.flush(net, id),
         }
         if !timed {
-            net.set_timer(id, Some(now + self.plan.timeout));
+            net.set_timer(id, Some(now + self.plan.patience()));
         }
     }
 
@@ -191,7 +191,6 @@ impl Load {
     /// The oldest request of a connection is answered.
     #[inline]
     pub(super) fn on_response<N: Net>(&mut self, net: &mut N, id: ConnId, summary: Summary) {
-        let now = net.now();
         let code = summary.status.code();
         let class = if code.wrapping_sub(200) < 100 {
             self.counts.statuses.success += 1;
@@ -199,6 +198,13 @@ impl Load {
         } else {
             self.count_status(code)
         };
+        self.on_classed(net, id, summary, class);
+    }
+
+    /// The same, by an answer that is known to be of this class, and counted.
+    #[inline]
+    pub(super) fn on_classed<N: Net>(&mut self, net: &mut N, id: ConnId, summary: Summary, class: Class) {
+        let now = net.now();
         if let Some(parts) = &mut self.parts
             && let Some(conn) = self.table.get(id)
             && let Some(total) = parts.on_response(id, conn.since, now)
@@ -267,7 +273,7 @@ impl Load {
         self.sample_wrong(number, Wrong::Status, summary);
     }
 
-    fn sample_wrong(&mut self, number: u16, wrong: Wrong, summary: &Summary) {
+    pub(super) fn sample_wrong(&mut self, number: u16, wrong: Wrong, summary: &Summary) {
         let (requests, plain) = (&self.plan.requests, self.plain);
         keep_sample(&mut self.wrong_answers, wrong, || {
             let request = &requests[usize::from(number)].item;
@@ -458,6 +464,7 @@ impl Load {
         };
         match conn.state {
             State::Free | State::Idle => {}
+            State::Busy if self.plan.patience() < self.plan.timeout => self.end_overdue_calls(net, id),
             State::Busy => {
                 // Each request is a sample of the time it has waited: the
                 // slowest requests must not be missing from the percentiles.

@@ -54,7 +54,7 @@ impl Securing {
     pub fn end(&mut self, figures: &mut Figures) {
         figures.handshake = core::mem::take(&mut self.took);
         figures.agreed = core::mem::take(&mut self.agreed);
-        figures.handshake_failure = self.failure.take();
+        figures.connection_failure = self.failure.take();
     }
 }
 

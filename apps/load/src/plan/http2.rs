@@ -1,6 +1,8 @@
 //! What a plan asks of HTTP/2.
 
-use super::{Plan, PlanError};
+use super::{Plan, PlanError, TIMEOUTS};
+use crate::grpc::Grpc;
+use core::time::Duration;
 use serde::Serialize;
 
 /// Requests that may be under way on one connection over HTTP/2.
@@ -20,13 +22,16 @@ pub struct Http2 {
     /// Bytes of the table that is kept of requests' fields, if the server allows that. Default
     /// 4,096; 0 has each request say all of its fields.
     pub encoder_table: u32,
+    /// Requests are calls of gRPC. Default: they are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<Grpc>,
 }
 
 impl Default for Http2 {
     fn default() -> Self {
         let h2::ClientSettings { stream_window, connection_window, decoder_table, encoder_table, .. } =
             h2::ClientSettings::default();
-        Self { stream_window, connection_window, decoder_table, encoder_table }
+        Self { stream_window, connection_window, decoder_table, encoder_table, grpc: None }
     }
 }
 
@@ -34,12 +39,23 @@ impl Default for Http2 {
 const FORBIDDEN: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
 
 impl Plan {
+    /// How gRPC is spoken, if it is.
+    pub(crate) fn grpc(&self) -> Option<Grpc> {
+        self.http2.and_then(|http2| http2.grpc)
+    }
+
+    /// How long a request is waited for on a connection: until it times out, or until its own
+    /// deadline.
+    pub(crate) fn patience(&self) -> Duration {
+        let deadline = self.grpc().and_then(|grpc| grpc.deadline);
+        deadline.map_or(self.timeout, |deadline| deadline.min(self.timeout))
+    }
+
     /// Whether it can be run over HTTP/2, if that is asked for: with so many connections `active`, whether requests
     /// go `early`, whether answers are `read`, and whether the server `closes`.
     pub(super) fn check_http2(&self, active: u32, [early, read, closes]: [bool; 3]) -> Result<(), PlanError> {
-        if self.http2.is_none() {
-            return Ok(());
-        }
+        let Some(Http2 { grpc, .. }) = self.http2 else { return Ok(()) };
+        let deadline = grpc.and_then(|grpc| grpc.deadline);
         let rules = [
             (
                 !(1..=CONCURRENT_LIMIT).contains(&self.pipeline),
@@ -51,6 +67,18 @@ impl Plan {
             ),
             (closes, "over HTTP/2 servers are not asked to close: the client closes"),
             (active < self.connections, "over HTTP/2 all connections are active"),
+            (
+                grpc.is_some() && self.requests.iter().any(|one| one.item.method != "POST"),
+                "a call of gRPC is a POST (its message is the content)",
+            ),
+            (
+                grpc.is_some() && self.requests.iter().any(|one| one.item.has_field("grpc-timeout")),
+                "the deadline of gRPC calls is a setting, not a header",
+            ),
+            (
+                deadline.is_some_and(|deadline| !TIMEOUTS.contains(&deadline)),
+                "the deadline must be between 1 ms and 1,000 s",
+            ),
             (early || self.parts, "early data, and the forms of ab, are for HTTP/1.1"),
             (
                 self.requests.iter().any(|one| FORBIDDEN.iter().any(|name| one.item.has_field(name))),

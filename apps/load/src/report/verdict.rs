@@ -92,6 +92,7 @@ const fn weight(warning: &Warning) -> (Trust, &'static str) {
         Warning::OutOfTime => (Trust::WithCare, "fewer requests than asked for"),
         Warning::Interrupted => (Trust::WithCare, "interrupted"),
         Warning::ClientMaybeSaturated { .. } => (Trust::WithCare, "generator perhaps saturated"),
+        Warning::NotOk { .. } => (Trust::WithCare, "calls other than OK"),
         Warning::NotSuccess { .. } => (Trust::WithCare, "answers other than 2xx"),
         Warning::ScheduleLag { .. } => (Trust::WithCare, "requests sent late"),
         Warning::SchedulingDelay { .. } => (Trust::WithCare, "generator called late"),

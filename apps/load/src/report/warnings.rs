@@ -5,6 +5,7 @@
 
 use super::{BusySource, Cpu, LittlesLaw, Ports, QUANTILES, Report};
 use crate::figures::{Connections, Ended};
+use crate::grpc::GrpcStatus;
 use crate::plan::Reuse;
 use core::fmt;
 use figures::{seconds, share, si};
@@ -200,6 +201,11 @@ pub enum Warning {
         /// Their share.
         fraction: f64,
     },
+    /// Calls of gRPC came to another status than OK.
+    NotOk {
+        /// Their share of all that were answered.
+        fraction: f64,
+    },
     /// The number of requests was not reached in time.
     OutOfTime,
     /// The run was ended before its time.
@@ -260,7 +266,8 @@ impl Warning {
             | Self::RateMissed { .. }
             | Self::Failures { .. }
             | Self::WrongAnswers { .. }
-            | Self::NotSuccess { .. } => Spoils::Rate,
+            | Self::NotSuccess { .. }
+            | Self::NotOk { .. } => Spoils::Rate,
             Self::CoarseStamps { .. }
             | Self::SchedulingDelay { .. }
             | Self::NoCore { .. }
@@ -281,8 +288,8 @@ impl Report {
     pub(super) fn find_warnings(&self) -> Vec<Warning> {
         let mut found = Vec::new();
         match self.ended {
-            // What could not be secured brought no response: that is told.
-            Ended::AsPlanned | Ended::Unsecured => {}
+            // What could not be secured or understood brought no response: that is told.
+            Ended::AsPlanned | Ended::Unsecured | Ended::NotHttp2 => {}
             Ended::OutOfTime => found.push(Warning::OutOfTime),
             Ended::Interrupted => found.push(Warning::Interrupted),
         }
@@ -343,7 +350,9 @@ impl Report {
         let two = (refusals > FAILURE_TOLERANCE).then_some(Warning::NotSuccess { fraction: refusals });
         let wrong = self.errors.wrong_answers() as f64 / responses.max(1.0);
         let three = (wrong > FAILURE_TOLERANCE).then_some(Warning::WrongAnswers { fraction: wrong });
-        one.into_iter().chain(two).chain(three)
+        let not_ok = self.grpc.map_or(0.0, |calls| responses - calls.of(GrpcStatus::Ok) as f64) / responses.max(1.0);
+        let four = (not_ok > FAILURE_TOLERANCE).then_some(Warning::NotOk { fraction: not_ok });
+        one.into_iter().chain(two).chain(three).chain(four)
     }
 
     fn client_warnings(&self) -> impl Iterator<Item = Warning> {
@@ -454,6 +463,7 @@ impl fmt::Display for Warning {
             Self::NotSuccess { fraction } => {
                 write!(f, "{} of the responses were not 2xx", share(fraction))
             }
+            Self::NotOk { fraction } => write!(f, "{} of the calls came to another status than OK", share(fraction)),
             Self::WrongAnswers { fraction } => {
                 write!(f, "{} of the responses were not as they were to be", share(fraction.min(1.0)))
             }

@@ -6,7 +6,10 @@ use core::time::Duration;
 use h2::ErrorCode;
 use h2::frame::{self, END_HEADERS, END_STREAM, FrameHead, Kind, setting};
 use hpack::{Decoder, HeaderField, Scratch, put_static, put_status};
-use load::{Arrival, Ended, Figures, Heads, Http2, Plan, Request, Reuse, Schedule, Stop};
+use load::{
+    Arrival, Class, Ended, Figures, Grpc, GrpcStatus, Heads, Http2, Objective, Plan, Request, Reuse, Schedule, Stop,
+    Trust, Warning,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -204,7 +207,8 @@ fn what_a_server_resets_refuses_and_leaves_is_counted_apart() {
     for count in [errors.reset_streams, errors.refused_streams, errors.malformed] {
         assert!(count.abs_diff(gone) <= 1, "{errors:?}");
     }
-    assert!((gone - 1..=4 * gone).contains(&errors.unprocessed), "{errors:?}");
+    let unprocessed = figures.counts.traffic.unprocessed;
+    assert!((gone - 1..=4 * gone).contains(&unprocessed), "{unprocessed}");
     assert_eq!(errors.total(), errors.failed_requests());
     assert!(connections.established.abs_diff(gone) <= 1);
     assert_accounts(&figures);
@@ -212,6 +216,85 @@ fn what_a_server_resets_refuses_and_leaves_is_counted_apart() {
     assert!((6.5..7.5).contains(&per_connection), "{per_connection}");
     drop(world);
     assert!(server.borrow().goodbye || server.borrow().blocks > 0);
+}
+
+/// A server that answers so many requests on each connection, and says twice that it goes: that it is about
+/// to, and which was the last (RFC 9113 section 6.8).
+fn goes_after(count: u32, server: &RefCell<Server>) -> Reply {
+    let last = 2 * count - 1;
+    let mut server = server.borrow_mut();
+    let mut out = if server.take() { settings(&[]) } else { Vec::new() };
+    for stream in core::mem::take(&mut server.whole) {
+        if stream == last {
+            frame::write_go_away(&mut out, frame::MAX_STREAM, ErrorCode::NO_ERROR);
+            frame::write_go_away(&mut out, stream, ErrorCode::NO_ERROR);
+        }
+        if stream <= last {
+            out.extend(answer(stream, 200, 1));
+        }
+    }
+    if out.is_empty() { Reply::nothing() } else { Reply::bytes(us(100), out) }
+}
+
+#[test]
+fn what_a_goaway_leaves_unprocessed_is_sent_again_and_no_failure() {
+    // RFC 9113 section 8.7.
+    let mut plan = http2(4);
+    plan.stop = Stop::Requests { count: 5_000, within: Duration::from_secs(10) };
+    plan.warm_up = Duration::ZERO;
+    let server = RefCell::new(Server::default());
+    let mut world = World::new(&plan, |_, _| goes_after(100, &server));
+    let figures = world.run();
+    assert_accounts(&figures);
+    assert_eq!((figures.ended, figures.counts.traffic.responses), (Ended::AsPlanned, 5_000));
+    let unprocessed = figures.counts.traffic.unprocessed;
+    assert!(unprocessed > 40, "{unprocessed}");
+    assert_eq!(figures.counts.errors.total() + figures.before.errors.total(), 0);
+    // Once for each connection, whatever is said twice.
+    let (connections, before) = (&figures.counts.connections, &figures.before.connections);
+    let all = connections.established + before.established;
+    assert!((50..=51).contains(&all) && all.abs_diff(connections.go_aways) <= 1, "{all} {connections:?}");
+    let report = report(&plan, &figures);
+    let spoilt: Vec<_> = report.verdict.reasons.iter().filter(|reason| reason.trust == Trust::No).collect();
+    assert!(report.littles_law.off < 0.01, "{:?}", report.littles_law);
+    assert!(spoilt.is_empty(), "{spoilt:?}");
+}
+
+#[test]
+fn what_was_due_keeps_its_time_when_it_is_sent_again() {
+    let mut plan = http2(4);
+    plan.arrival = Arrival::Open(Schedule::constant(20_000.0));
+    let server = RefCell::new(Server::default());
+    let mut world = World::new(&plan, |_, _| goes_after(10, &server));
+    let figures = world.run();
+    assert_accounts(&figures);
+    let (traffic, schedule) = (&figures.counts.traffic, &figures.schedule);
+    assert!(traffic.unprocessed > 100, "{traffic:?}");
+    assert_eq!(figures.counts.errors.total(), 0);
+    // Those that were due once are answered once, or wait.
+    let waiting = figures.in_flight + schedule.unsent;
+    assert!(schedule.due.abs_diff(traffic.responses + waiting) <= 4, "{schedule:?} {traffic:?} {waiting}");
+    // Who was taken back waited for an answer that did not come: longer than the lag of who was not.
+    assert!(figures.samples.lag.max() >= 100_000, "{}", figures.samples.lag.max());
+}
+
+#[test]
+fn a_server_that_does_not_speak_http2_is_named() {
+    for (said, shown) in [
+        ("HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n", "\"HTTP/1.1 400 Bad Request\""),
+        ("<!DOCTYPE HTML>\n<html>", "\"<!DOCTYPE HTML>\""),
+        ("\x15\x03\x01\0\x02\x02\x46", "a few bytes"),
+    ] {
+        let plan = http2(4);
+        let mut world = World::new(&plan, |_, _| Reply::bytes(us(100), said).then(crate::world::Then::Finish));
+        let figures = world.run();
+        assert_eq!(figures.ended, Ended::NotHttp2, "{said}");
+        let why = figures.connection_failure.clone().expect("a reason");
+        assert!(why.contains("does not speak HTTP/2") && why.ends_with(shown), "{why}");
+        assert_eq!(figures.before.errors.misspoken, 4);
+        assert_eq!(figures.before.errors.malformed + figures.before.traffic.responses, 0);
+        assert_accounts(&figures);
+    }
 }
 
 #[test]
@@ -344,4 +427,148 @@ fn what_http2_does_not_have_is_refused() {
     refused(&|plan| plan.requests[0].item.headers = vec![("TE".into(), "trailers".into())], "TE");
     refused(&|plan| (plan.connections, plan.active) = (2, Some(1)), "active");
     assert!(http2(250).check().is_ok());
+}
+
+/// Calls of a method that is sent `message`.
+fn calls(streams: u16, message: &[u8], deadline: Option<Duration>) -> Plan {
+    let mut plan = http2(streams);
+    plan.http2 = Some(Http2 { grpc: Some(Grpc { deadline }), ..Http2::default() });
+    let method = "/pkg.Service/Method";
+    plan.requests[0].item =
+        Request { method: "POST".into(), body: message.to_vec(), ..Request::get("a.example", method) };
+    plan
+}
+
+/// The answer to a call: content, and trailers.
+fn call_answer(stream: u32, content: &[u8], status: &str) -> Vec<u8> {
+    let (mut block, mut out) = (Vec::new(), Vec::new());
+    put_status(200, &mut block);
+    put_static(HeaderField::new(b"content-type", b"application/grpc"), &mut block);
+    frame::write(&mut out, Kind::Headers, END_HEADERS, stream, &block);
+    frame::write(&mut out, Kind::Data, 0, stream, content);
+    block.clear();
+    put_static(HeaderField::new(b"grpc-status", status.as_bytes()), &mut block);
+    frame::write(&mut out, Kind::Headers, END_HEADERS | END_STREAM, stream, &block);
+    out
+}
+
+/// One that has no content: its head is its trailers.
+fn trailers_only(stream: u32, http: u16, status: Option<&str>) -> Vec<u8> {
+    let (mut block, mut out) = (Vec::new(), Vec::new());
+    put_status(http, &mut block);
+    if let Some(status) = status {
+        put_static(HeaderField::new(b"grpc-status", status.as_bytes()), &mut block);
+    }
+    frame::write(&mut out, Kind::Headers, END_HEADERS | END_STREAM, stream, &block);
+    out
+}
+
+#[test]
+fn a_call_is_a_message_and_its_answer_is_what_the_trailers_say() {
+    let plan = calls(10, b"hello", Some(ms(50)));
+    let server = RefCell::new(Server::default());
+    let mut world = World::new(&plan, |_, _| {
+        let mut server = server.borrow_mut();
+        let mut out = if server.take() { settings(&[]) } else { Vec::new() };
+        for stream in core::mem::take(&mut server.whole) {
+            assert_eq!(server.requests[&stream].1, 5 + 5, "a prefix and the message");
+            if stream > 1 {
+                // The first is kept to be looked at.
+                server.requests.remove(&stream);
+            }
+            // Of each twenty, one of each kind; the others are right.
+            out.extend(match stream / 2 % 20 {
+                0 => call_answer(stream, b"", "14"),
+                1 => trailers_only(stream, 200, Some("12")),
+                2 => trailers_only(stream, 503, None),
+                3 => trailers_only(stream, 200, None),
+                4 => call_answer(stream, b"\0\0\0\0\x02x", "0"),
+                _ => call_answer(stream, b"\0\0\0\0\x02xy", "0"),
+            });
+        }
+        if out.is_empty() { Reply::nothing() } else { Reply::bytes(us(100), out) }
+    });
+    let figures = world.run();
+    drop(world);
+    assert_accounts(&figures);
+    let (counts, all) = (&figures.counts, figures.counts.traffic.responses);
+    assert!(all > 5_000, "{all}");
+    let is_share = |count: u64, of_twenty: u64| count.abs_diff(all * of_twenty / 20) <= 2 * of_twenty;
+    for (status, of_twenty) in
+        [(GrpcStatus::Ok, 16), (GrpcStatus::Unavailable, 2), (GrpcStatus::Unimplemented, 1), (GrpcStatus::Unknown, 1)]
+    {
+        assert!(is_share(counts.grpc.of(status), of_twenty), "{status:?} {:?}", counts.grpc);
+    }
+    assert_eq!(counts.grpc.iter().map(|(_, count)| count).sum::<u64>(), all);
+    assert!(is_share(counts.errors.wrong_message, 1), "{:?}", counts.errors);
+    assert_eq!(counts.errors.total(), counts.errors.wrong_message);
+    assert!(is_share(counts.statuses.success, 19) && is_share(counts.statuses.server_error, 1));
+    assert!(is_share(figures.samples.class(Class::ServerError).len(), 4));
+    let report = report(&plan, &figures);
+    assert!(report.warnings.iter().any(|warning| matches!(warning, Warning::NotOk { fraction } if *fraction > 0.19)));
+    assert!(report.warnings.iter().any(|warning| matches!(warning, Warning::WrongAnswers { .. })));
+    // What is asked of errors is asked of calls, whatever their status of HTTP.
+    let errors = "notok<19%".parse::<Objective>().expect("an objective").judge(&report);
+    assert!(!errors.met && errors.measured.is_some_and(|share| (0.19..0.21).contains(&share)), "{errors:?}");
+    let server = server.borrow();
+    let expected = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "a.example"),
+        (":path", "/pkg.Service/Method"),
+        ("te", "trailers"),
+        ("grpc-timeout", "50000000n"),
+        ("content-type", "application/grpc"),
+    ];
+    let (fields, _) = &server.requests[&1];
+    assert!(fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).eq(expected), "{fields:?}");
+}
+
+#[test]
+fn a_call_that_is_not_answered_by_its_deadline_is_cancelled_alone() {
+    // Of each ten calls one is never answered; the others take 1 ms.
+    for arrival in [Arrival::Closed, Arrival::Open(Schedule::constant(2_000.0))] {
+        let mut plan = calls(10, b"", Some(ms(20)));
+        plan.arrival = arrival;
+        plan.stop = Stop::After(ms(500));
+        let server = RefCell::new(Server::default());
+        let mut world = World::new(&plan, |_, _| {
+            let mut server = server.borrow_mut();
+            let mut out = if server.take() { settings(&[]) } else { Vec::new() };
+            for stream in core::mem::take(&mut server.whole) {
+                if stream / 2 % 10 != 0 {
+                    out.extend(call_answer(stream, b"\0\0\0\0\0", "0"));
+                }
+            }
+            if out.is_empty() { Reply::nothing() } else { Reply::bytes(ms(1), out) }
+        });
+        let figures = world.run();
+        drop(world);
+        assert_accounts(&figures);
+        let (errors, grpc) = (&figures.counts.errors, &figures.counts.grpc);
+        assert!(errors.deadlines > 50, "{errors:?}");
+        assert_eq!(errors.total(), errors.deadlines);
+        assert_eq!(grpc.of(GrpcStatus::DeadlineExceeded), errors.deadlines);
+        assert!((grpc.of(GrpcStatus::Ok) / 9).abs_diff(errors.deadlines) <= 10, "{grpc:?}");
+        let expired = figures.samples.class(Class::TimedOut);
+        // The timer has a resolution; never before, and a millisecond late at most.
+        assert!(expired.min() >= 20_000_000 && figures.samples.class(Class::Success).max() < 20_000_000);
+        assert!(expired.max() < 22_000_000, "{}", expired.max());
+        // The connection stays.
+        assert_eq!((figures.open, figures.counts.connections.closed), (1, 0));
+    }
+}
+
+#[test]
+fn what_is_no_call_is_refused() {
+    let refused = |change: &dyn Fn(&mut Plan), word: &str| {
+        let mut plan = calls(1, b"x", None);
+        change(&mut plan);
+        let why = plan.check().expect_err(word).to_string();
+        assert!(why.contains(word), "{why}");
+    };
+    refused(&|plan| plan.requests[0].item.method = "GET".into(), "POST");
+    refused(&|plan| plan.requests[0].item.headers = vec![("Grpc-Timeout".into(), "1S".into())], "deadline");
+    refused(&|plan| *plan = calls(1, b"x", Some(Duration::from_secs(1_001))), "1,000 s");
+    assert!(calls(250, b"", Some(ms(1))).check().is_ok());
 }

@@ -5,7 +5,6 @@ use super::{BLOCK_LIMIT, ClientConnection, ClientEvent, Data, WINDOW_LIMIT};
 use crate::error::{ErrorCode, FrameError};
 use crate::frame::{self, ACK, END_STREAM, Frame, FrameHead, HEAD, Kind, PAYLOAD, setting};
 use hpack::Scratch;
-use std::ops::ControlFlow;
 
 type Event<'a> = Result<ClientEvent<'a>, ErrorCode>;
 
@@ -31,7 +30,11 @@ impl ClientConnection {
         self.check_order(head)?;
         if head.kind == Kind::Data {
             let Some(taken) = self.begin_data(head, payload, out)? else { return Ok((0, ClientEvent::NeedMore)) };
-            return Ok((taken, ClientEvent::Nothing));
+            let Some(data) = self.data else { return Ok((taken, ClientEvent::Nothing)) };
+            let (more, event) = self.on_data(data, bytes.get(taken..).unwrap_or_default(), out);
+            // The frame's own head is taken, whatever is to follow.
+            let event = if event == ClientEvent::NeedMore { ClientEvent::Nothing } else { event };
+            return Ok((taken + more, event));
         }
         let Some(payload) = payload.get(..head.length as usize) else { return Ok((0, ClientEvent::NeedMore)) };
         let event = match frame::read(head, payload) {
@@ -99,7 +102,8 @@ impl ClientConnection {
         let all = bytes.get(..data.content as usize).unwrap_or(bytes);
         if data.content > 0 {
             data.content -= all.len() as u32;
-            self.data = Some(data);
+            let over = data.content == 0 && data.padding == 0 && !data.ends;
+            self.data = if over { None } else { Some(data) };
             return match data.place {
                 _ if all.is_empty() => (0, ClientEvent::NeedMore),
                 Some(place) if self.streams.status(place) != 0 => {
@@ -115,7 +119,7 @@ impl ClientConnection {
         }
         self.data = None;
         let event = match data.place.filter(|_| data.ends) {
-            Some(place) => self.end(place, out),
+            Some(place) => self.end(place, None, out),
             None => ClientEvent::Nothing,
         };
         (data.padding as usize, event)
@@ -123,7 +127,7 @@ impl ClientConnection {
 
     /// The server's side of a stream ends.
     #[inline]
-    fn end<'a>(&mut self, place: u16, out: &mut Vec<u8>) -> ClientEvent<'a> {
+    fn end<'a>(&mut self, place: u16, grpc_status: Option<u16>, out: &mut Vec<u8>) -> ClientEvent<'a> {
         let (status, content) = (self.streams.status(place), self.streams.content(place));
         if status == 0 || !self.streams.is_whole(place) {
             return self.malformed(place, out);
@@ -133,7 +137,7 @@ impl ClientConnection {
             frame::write_reset(out, self.streams.id(place), ErrorCode::CANCEL);
         }
         self.streams.release(place);
-        ClientEvent::Over { place, status, content }
+        ClientEvent::Over { place, status, content, grpc_status }
     }
 
     #[cold]
@@ -283,21 +287,17 @@ impl ClientConnection {
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Event<'a> {
-        let mut seen = Seen::default();
-        let decoded = self.decoder.decode(block, scratch, |field| {
-            seen.field(field.name, field.value);
-            ControlFlow::Continue(())
-        });
-        decoded.map_err(|_| ErrorCode::COMPRESSION_ERROR)?;
-        let Some(place) = self.streams.find(stream) else { return Ok(ClientEvent::Nothing) };
-        let is_final = self.streams.status(place) != 0;
+        let place = self.streams.find(stream);
+        let is_final = place.is_some_and(|place| self.streams.status(place) != 0);
+        let seen = self.known[usize::from(is_final)].decode(&mut self.decoder, block, scratch)?;
+        let Some(place) = place else { return Ok(ClientEvent::Nothing) };
         Ok(match seen.status {
             // Trailers have no status, and end the stream.
-            None if is_final && ends && !seen.wrong => self.end(place, out),
+            None if is_final && ends && !seen.wrong => self.end(place, seen.grpc_status, out),
             Some(status) if !is_final && !seen.wrong => match status {
                 200.. => {
                     self.streams.set_head(place, status, seen.length);
-                    if ends { self.end(place, out) } else { ClientEvent::Head { place, status } }
+                    if ends { self.end(place, seen.grpc_status, out) } else { ClientEvent::Head { place, status } }
                 }
                 100..200 if !ends && status != 101 => ClientEvent::Nothing,
                 _ => self.malformed(place, out),
@@ -305,48 +305,4 @@ impl ClientConnection {
             _ => self.malformed(place, out),
         })
     }
-}
-
-/// What a block says.
-#[derive(Default)]
-struct Seen {
-    status: Option<u16>,
-    length: Option<u64>,
-    fields: bool,
-    wrong: bool,
-}
-
-impl Seen {
-    #[inline]
-    fn field(&mut self, name: &[u8], value: &[u8]) {
-        match name {
-            b":status" => {
-                // Once, before all fields, of three digits (RFC 9113 sections 8.3 and 8.3.2).
-                self.wrong |= self.status.is_some() || self.fields || value.len() != 3;
-                self.status = Some(number(value).map_or(0, |status| status as u16));
-            }
-            b"content-length" => {
-                let length = number(value);
-                self.wrong |= length.is_none() || self.length.is_some_and(|known| Some(known) != length);
-                self.length = length;
-                self.fields = true;
-            }
-            [b':', ..] => self.wrong = true,
-            _ => self.fields = true,
-        }
-    }
-}
-
-/// Digits alone.
-#[inline]
-fn number(digits: &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for digit in digits {
-        let digit = digit.wrapping_sub(b'0');
-        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
-        if digit > 9 {
-            return None;
-        }
-    }
-    (!digits.is_empty()).then_some(value)
 }

@@ -129,7 +129,7 @@ fn answers_come_in_any_order_and_however_they_are_cut() {
                 start += taken;
                 match event {
                     ClientEvent::NeedMore => break,
-                    ClientEvent::Over { place, status, content } => events.push((place, status, content)),
+                    ClientEvent::Over { place, status, content, .. } => events.push((place, status, content)),
                     _ => {}
                 }
             }
@@ -161,7 +161,10 @@ fn a_server_says_how_many_streams_it_takes() {
     write_settings(&mut bytes, &[(setting::MAX_CONCURRENT_STREAMS, 2)]);
     talk.take(&bytes).unwrap();
     assert_eq!([talk.ask(0), talk.ask(0), talk.ask(0)], [Some(0), Some(1), None]);
-    assert_eq!(talk.take(&answer(1, 200, b"")), Ok(vec!["Over { place: 0, status: 200, content: 0 }".to_owned()]));
+    assert_eq!(
+        talk.take(&answer(1, 200, b"")),
+        Ok(vec!["Over { place: 0, status: 200, content: 0, grpc_status: None }".to_owned()])
+    );
     assert_eq!(talk.ask(0), Some(0));
     bytes.clear();
     write_settings(&mut bytes, &[(setting::MAX_CONCURRENT_STREAMS, 1_000)]);
@@ -320,9 +323,123 @@ fn a_long_answer_is_found_among_many_short_ones() {
     for number in 1..100 {
         let place = talk.ask(0).unwrap();
         assert_ne!(place, long);
-        let over = format!("Over {{ place: {place}, status: 204, content: 0 }}");
+        let over = format!("Over {{ place: {place}, status: 204, content: 0, grpc_status: None }}");
         assert_eq!(talk.take(&answer(2 * number + 1, 204, b"")), Ok(vec![over]));
     }
-    let over = format!("Over {{ place: {long}, status: 200, content: 1 }}");
+    let over = format!("Over {{ place: {long}, status: 200, content: 1, grpc_status: None }}");
     assert_eq!(talk.take(&answer(1, 200, b"z")).unwrap().last(), Some(&over));
+}
+
+/// An answer on a stream whose head is this block, with so much content.
+fn with_block(stream: u32, block: &[u8], content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write(&mut bytes, Kind::Headers, END_HEADERS, stream, block);
+    write(&mut bytes, Kind::Data, END_STREAM, stream, content);
+    bytes
+}
+
+#[test]
+fn a_block_means_again_what_it_meant_while_the_table_is_as_it_was() {
+    // RFC 7541 section 2.3.3: the newest entry is 62.
+    let added = |length: &str| [&[0x88, 0x5c, length.len() as u8][..], length.as_bytes()].concat();
+    let newest = [0x88, 0xbe];
+    let mut talk = Talk::settled(ClientSettings::default(), &[]);
+    let mut stream = 1;
+    let is_answer = |talk: &mut Talk, stream: &mut u32, block: &[u8], content: usize| {
+        talk.ask(0).unwrap();
+        let events = talk.take(&with_block(*stream, block, &vec![b'x'; content])).unwrap();
+        *stream += 2;
+        !events.last().unwrap().starts_with("Malformed")
+    };
+    assert!(is_answer(&mut talk, &mut stream, &added("5"), 5));
+    for _ in 0..3 {
+        assert!(is_answer(&mut talk, &mut stream, &newest, 5));
+    }
+    assert!(!is_answer(&mut talk, &mut stream, &newest, 7), "it still says 5");
+    assert!(is_answer(&mut talk, &mut stream, &added("7"), 7));
+    // The same bytes as before, and another length.
+    assert!(is_answer(&mut talk, &mut stream, &newest, 7) && is_answer(&mut talk, &mut stream, &newest, 7));
+    assert!(!is_answer(&mut talk, &mut stream, &newest, 5));
+    // What adds an entry does so each time.
+    assert!(is_answer(&mut talk, &mut stream, &added("9"), 9) && is_answer(&mut talk, &mut stream, &added("9"), 9));
+    assert!(is_answer(&mut talk, &mut stream, &[0x88, 0xbf], 9), "the one before is the same");
+    // Trailers add an entry, and the head that was known means another.
+    assert!(is_answer(&mut talk, &mut stream, &newest, 9) && !is_answer(&mut talk, &mut stream, &newest, 3));
+    talk.ask(0).unwrap();
+    let mut bytes = Vec::new();
+    write(&mut bytes, Kind::Headers, END_HEADERS, stream, &newest);
+    write(&mut bytes, Kind::Data, 0, stream, b"123456789");
+    write(&mut bytes, Kind::Headers, END_HEADERS | END_STREAM, stream, &[0x40, 1, b'x', 1, b'y']);
+    talk.take(&bytes).unwrap();
+    stream += 2;
+    assert!(is_answer(&mut talk, &mut stream, &newest, 3), "62 is no length now");
+    // Larger than the table: it is empty then, and 62 nothing (section 4.4).
+    let large = [&[0x88, 0x40, 1, b'a', 0x7f, 0x81, 0x1f][..], &[b'v'; 4_096]].concat();
+    assert!(is_answer(&mut talk, &mut stream, &large, 1));
+    talk.ask(0).unwrap();
+    assert_eq!(talk.take(&with_block(stream, &newest, b"")), Err(ErrorCode::COMPRESSION_ERROR));
+}
+
+#[test]
+fn a_table_that_is_smaller_is_told_before_the_same_block_means_the_same() {
+    // RFC 7541 section 4.2: after our settings are acknowledged, the next block says so.
+    let settings = ClientSettings { decoder_table: 0, ..ClientSettings::default() };
+    let mut talk = Talk::settled(settings, &[]);
+    let plain = block(200, &[]);
+    let ask = |talk: &mut Talk, stream, block: &[u8]| {
+        talk.ask(0).unwrap();
+        talk.take(&with_block(stream, block, b""))
+    };
+    assert!(ask(&mut talk, 1, &plain).is_ok() && ask(&mut talk, 3, &plain).is_ok());
+    let mut bytes = Vec::new();
+    write(&mut bytes, Kind::Settings, ACK, 0, &[]);
+    talk.take(&bytes).unwrap();
+    assert_eq!(ask(&mut talk, 5, &plain), Err(ErrorCode::COMPRESSION_ERROR));
+}
+
+#[test]
+fn trailers_say_what_became_of_a_call() {
+    let over = |events: Result<Vec<String>, ErrorCode>| events.unwrap().pop().unwrap();
+    let said = |head: &[u8], trailers: Option<&[u8]>| {
+        let mut talk = Talk::settled(ClientSettings::default(), &[]);
+        talk.ask(0);
+        let mut bytes = Vec::new();
+        let ends = if trailers.is_none() { END_STREAM } else { 0 };
+        write(&mut bytes, Kind::Headers, END_HEADERS | ends, 1, head);
+        if let Some(trailers) = trailers {
+            write(&mut bytes, Kind::Headers, END_HEADERS | END_STREAM, 1, trailers);
+        }
+        over(talk.take(&bytes))
+    };
+    let status = |value: &str| block(0, &[("grpc-status", value), ("grpc-message", "x")]);
+    let is = |event: String, said: &str| {
+        event == format!("Over {{ place: 0, status: 200, content: 0, grpc_status: {said} }}")
+    };
+    let ok = block(200, &[("content-type", "application/grpc")]);
+    assert!(is(said(&ok, Some(&status("0"))), "Some(0)"));
+    assert!(is(said(&ok, Some(&status("14"))), "Some(14)"));
+    for wrong in ["", "x", "-1", "70000"] {
+        assert!(is(said(&ok, Some(&status(wrong))), "Some(65535)"), "{wrong}");
+    }
+    assert!(is(said(&ok, Some(&block(0, &[("x", "y")]))), "None"));
+    // Without content, the head has it; with some, it means nothing there.
+    let head = block(200, &[("grpc-status", "12")]);
+    assert!(is(said(&head, None), "Some(12)"));
+    assert!(is(said(&head, Some(&block(0, &[("x", "y")]))), "None"));
+}
+
+#[test]
+fn what_is_not_waited_for_is_cancelled() {
+    let mut talk = Talk::settled(ClientSettings::default(), &[]);
+    let places = [talk.ask(0).unwrap(), talk.ask(10).unwrap()];
+    talk.written();
+    for place in places {
+        talk.client.cancel(place, &mut talk.out);
+    }
+    assert_eq!(talk.client.open_streams(), 0);
+    assert_eq!(talk.client.poll_data(&mut talk.out), None);
+    let resets = [1, 3].map(|stream| (Kind::Reset, 0, stream, vec![0, 0, 0, 8]));
+    assert_eq!(talk.written(), resets);
+    // What comes meanwhile means nothing, but for the table and the window.
+    assert_eq!(talk.take(&answer(1, 200, b"late")), Ok(vec![]));
 }

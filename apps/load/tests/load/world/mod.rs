@@ -584,5 +584,6 @@ pub fn assert_accounts(figures: &Figures) {
     let sent = figures.before.traffic.sent + figures.counts.traffic.sent;
     let responses = figures.before.traffic.responses + figures.counts.traffic.responses;
     let failed = figures.before.errors.failed_requests() + figures.counts.errors.failed_requests();
-    assert_eq!(sent, responses + failed + figures.in_flight, "{figures:#?}");
+    let taken_back = figures.before.traffic.unprocessed + figures.counts.traffic.unprocessed;
+    assert_eq!(sent, responses + failed + taken_back + figures.in_flight, "{figures:#?}");
 }

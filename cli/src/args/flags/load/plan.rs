@@ -34,7 +34,8 @@ impl LoadArgs {
         let http2 = self.http2.plan();
         let secured = self.secured.sought(&self.target, held, http2.is_some())?;
         let task = self.goal.task()?;
-        let (requests, notes) = self.request.requests(&self.target)?;
+        let is_grpc = http2.is_some_and(|(http2, _)| http2.grpc.is_some());
+        let (requests, notes) = self.request.requests(&self.target, is_grpc)?;
         let (path, target, sources) = if !self.host.link.is_empty() {
             let Place::Address(target) = self.target.place else {
                 return Err("over a link the host must be an IP address: there is no name resolution".to_owned());
@@ -116,9 +117,9 @@ impl LoadArgs {
 
 impl RequestArgs {
     /// The request, or those of the file, and what is said of them.
-    fn requests(&self, target: &Target) -> Result<(Vec<Weighted<Request>>, Vec<String>), String> {
+    fn requests(&self, target: &Target, is_grpc: bool) -> Result<(Vec<Weighted<Request>>, Vec<String>), String> {
         let mut request = Request::get(&target.host, &target.path);
-        request.method.clone_from(&self.method);
+        request.method = if is_grpc { "POST".to_owned() } else { self.method.clone() };
         request.body = self.body.as_deref().map_or(Ok(Vec::new()), content)?;
         let (hosts, headers): (Vec<_>, Vec<_>) =
             self.headers.iter().partition(|header| header.name.eq_ignore_ascii_case("Host"));

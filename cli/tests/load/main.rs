@@ -1,6 +1,8 @@
 //! `nearside load` over kernel sockets from end to end: each form of output,
 //! each exit code, and servers that are not there or go away.
 
+mod http2;
+
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cpu::Clock;
 use rustix::process::{Pid, Signal, kill_process};
