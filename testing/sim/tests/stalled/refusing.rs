@@ -49,12 +49,12 @@ impl World {
 }
 
 /// What an upstream says not to have processed is asked again with its body, as long as that fits
-/// `client_body_buffer_size` (16 KiB); what is longer has gone.
+/// `client_body_buffer_size` (8 KiB); what is longer has gone.
 #[test]
 fn a_refused_call_is_repeated_with_what_was_kept_of_its_body() {
     let _guard = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new();
-    for (length, repeats) in [(5, true), (16_000, true), (20_000, false)] {
+    for (length, repeats) in [(5, true), (8_000, true), (20_000, false)] {
         for by_go_away in [false, true] {
             let mut world = World::new(&folder);
             let client = world.begin();
