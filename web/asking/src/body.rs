@@ -86,7 +86,10 @@ impl Ask {
     /// Sets the server's timer by what was read. While there is no room, nothing is received.
     pub fn watch_body(&mut self, turn: &mut AskTurn<'_>) {
         let Some(link) = self.link else { return };
-        turn.set_timer(link, self.reading.due);
+        match self.reading.paced {
+            true => turn.set_pace(link, self.reading.due),
+            false => turn.set_timer(link, self.reading.due),
+        }
         if self.reading.held {
             turn.receive(link, 0);
         } else if self.reading.little.take() == Some(link) {
