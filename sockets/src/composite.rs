@@ -12,7 +12,7 @@
 use crate::half::KernelHalf;
 use crate::net::Sockets;
 use crate::routes::{ConnectBy, ConnectRoutes};
-use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, PathFigures, Wake};
+use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, PathFigures, Receiving, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
@@ -409,6 +409,13 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
         match self.side(id) {
             Side::Own(id) => self.own.resume(id),
             Side::Kernel => self.kernel.resume(id),
+        }
+    }
+
+    fn set_receiving(&mut self, id: ConnId, how: Receiving) {
+        match self.side(id) {
+            Side::Own(id) => self.own.set_receiving(id, how),
+            Side::Kernel => self.kernel.set_receiving(id, how),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::sealing;
 use crate::secured::{Came, Due};
 use crate::send::Sent;
 use crate::table::{Flags, Held};
-use app::{App, Closed, ConnId, HELD_LIMIT, Opened, SEND_LOW_WATER, Wake};
+use app::{App, Closed, ConnId, Opened, SEND_LOW_WATER, Wake};
 use core::hint::cold_path;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -224,11 +224,11 @@ fn offer_resumed<A: App>(app: &mut A, net: &mut Sockets) {
         if !passes && let Some(held) = conn.take_held() {
             offer(app, net, id, held);
         }
-        if net.table.get(id).is_some_and(|conn| conn.flags.has(Flags::SECURED) && conn.held() < HELD_LIMIT) {
+        if net.table.get(id).is_some_and(|conn| conn.flags.has(Flags::SECURED) && !conn.is_full()) {
             deliver_kept(app, net, id);
         }
         let Some(conn) = net.table.get_mut(id) else { continue };
-        if conn.flags.has(Flags::UNREAD) && conn.held() < HELD_LIMIT {
+        if conn.flags.has(Flags::UNREAD) && !conn.is_full() {
             net.go_on(id);
         }
         end_if_done(net, id);

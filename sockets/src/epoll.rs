@@ -15,7 +15,7 @@ use crate::passing;
 use crate::sealing;
 use crate::send::{self, Sent};
 use crate::table::{Flags, Socket};
-use app::{App, ConnId, HELD_LIMIT};
+use app::{App, ConnId, LITTLE};
 use core::time::Duration;
 use cpu::Clock;
 use rustix::event::Timespec;
@@ -157,16 +157,17 @@ impl Epoll {
             if conn.flags.has(Flags::PASSES) {
                 return passing::go(app, net, &mut self.poll, id);
             }
-            if conn.held() >= HELD_LIMIT {
+            if conn.is_full() {
                 return stop_reading(net, id, on);
             }
             let Some(fd) = conn.fd() else { return };
             let on = on || conn.flags.has(Flags::UNIX | Flags::BROKEN);
-            match recv(fd, &mut self.buffer[..], RecvFlags::empty()) {
+            let most = if conn.flags.has(Flags::LITTLE) { LITTLE } else { BUFFER };
+            match recv(fd, &mut self.buffer[..most], RecvFlags::empty()) {
                 Ok((0, _)) => return dispatch::ended(app, net, id),
                 Ok((n, _)) => {
                     dispatch::deliver(app, net, id, &self.buffer[..n]);
-                    if n < BUFFER && !on {
+                    if n < most && !on {
                         return;
                     }
                     if goes_on_later(net, id) {

@@ -16,7 +16,7 @@ use crate::send::BUDGET;
 use crate::steer::WorkCounter;
 use crate::table::{Flags, Queue, Table};
 use crate::timers::Timers;
-use app::{Body, Closed, ConnId, ConnectError, Net, PathFigures, Sources};
+use app::{Body, Closed, ConnId, ConnectError, Net, PathFigures, Receiving, Sources};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use rope::QueueFull;
@@ -333,8 +333,22 @@ impl Net for Sockets {
         self.end(id, Closed::Aborted);
     }
 
+    fn set_receiving(&mut self, id: ConnId, how: Receiving) {
+        let Some(conn) = self.table.get_mut(id) else { return };
+        conn.flags.clear(Flags::LITTLE | Flags::HOLDS);
+        match how {
+            Receiving::All => {}
+            Receiving::Little => conn.flags.set(Flags::LITTLE),
+            Receiving::Nothing => conn.flags.set(Flags::HOLDS),
+        }
+        if conn.flags.has(Flags::UNREAD) && !conn.is_full() {
+            self.go_on(id);
+        }
+    }
+
     fn resume(&mut self, id: ConnId) {
         let Some(conn) = self.table.get_mut(id) else { return };
+        conn.flags.clear(Flags::LITTLE | Flags::HOLDS);
         if !conn.flags.has(Flags::RESUMED) {
             conn.flags.set(Flags::RESUMED);
             self.resumed.push(id);

@@ -2,7 +2,7 @@
 
 use crate::secured::Secured;
 use crate::timers::Timer;
-use app::{ConnId, IDLE_CHOICES, IDLE_LOOKS};
+use app::{ConnId, HELD_LIMIT, IDLE_CHOICES, IDLE_LOOKS};
 use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -36,6 +36,9 @@ pub(crate) struct Held {
     bytes: Vec<u8>,
     start: usize,
 }
+
+/// Bytes of memory that are worth to be given back.
+const SHRUNK_FROM: usize = 16 << 10;
 
 /// A connection's state, as bits of one word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -90,6 +93,10 @@ impl Flags {
     pub(crate) const SECURED: u32 = 1 << 25;
     /// Its peer was told in a record why this is its end.
     pub(crate) const REFUSED: u32 = 1 << 26;
+    /// No more is received at a time than a head needs.
+    pub(crate) const LITTLE: u32 = 1 << 27;
+    /// The application has no room: nothing more is received while something is held for it.
+    pub(crate) const HOLDS: u32 = 1 << 28;
     /// io_uring: a receive is under way.
     pub(crate) const ARMED: u32 = 1 << 17;
     /// io_uring: that receive was told to end.
@@ -162,6 +169,15 @@ impl Socket {
         self.held.as_ref().map_or(0, |held| held.bytes.len() - held.start)
     }
 
+    /// Whether the application has to take some before more is received.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        match self.held() {
+            0 => false,
+            held => held >= HELD_LIMIT || self.flags.has(Flags::HOLDS),
+        }
+    }
+
     /// Takes the held bytes out, so that the application can be called with
     /// them; give them back by [`Socket::put_held`].
     pub(crate) fn take_held(&mut self) -> Option<Box<Held>> {
@@ -172,6 +188,7 @@ impl Socket {
     pub(crate) fn put_held(&mut self, mut held: Box<Held>, consumed: usize) {
         held.start += consumed;
         if held.start < held.bytes.len() {
+            held.shrink();
             self.held = Some(held);
         }
     }
@@ -189,6 +206,14 @@ impl Held {
     /// The bytes, in one piece.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..]
+    }
+
+    /// Gives back the memory of a burst of which little is left.
+    fn shrink(&mut self) {
+        if self.bytes.capacity() >= SHRUNK_FROM && self.bytes().len() <= self.bytes.capacity() / 4 {
+            self.compact();
+            self.bytes.shrink_to_fit();
+        }
     }
 
     fn compact(&mut self) {

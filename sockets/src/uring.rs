@@ -35,7 +35,7 @@ use crate::luck::Luck;
 use crate::net::Sockets;
 use crate::send::Sent;
 use crate::table::Flags;
-use app::{App, Closed, ConnId, HELD_LIMIT};
+use app::{App, Closed, ConnId};
 use buffers::Buffers;
 use core::time::Duration;
 use io_uring::types::{CancelBuilder, Fd};
@@ -244,7 +244,7 @@ impl Uring {
     #[inline]
     fn after_delivery(&mut self, net: &mut Sockets, id: ConnId, more: bool) {
         let Some(conn) = net.table.get_mut(id) else { return };
-        if conn.held() >= HELD_LIMIT {
+        if conn.is_full() {
             self.stop_receiving(net, id);
         } else if !more && !conn.flags.has(Flags::CLOSES) {
             self.ring.receive(conn, id);
@@ -279,7 +279,7 @@ impl Uring {
             Errno::CANCELED | Errno::AGAIN | Errno::INTR => {}
             e => return dispatch::failed(net, id, e),
         }
-        if conn.held() < HELD_LIMIT {
+        if !conn.is_full() {
             self.ring.receive(conn, id);
         } else {
             // It may have come just before the receive did end.
@@ -481,7 +481,7 @@ impl Engine for Uring {
                 // What arrived before is received still, and then the end.
                 let _ = shutdown(fd, Shutdown::Both);
             }
-        } else if conn.flags.has(Flags::UNREAD) && conn.held() < HELD_LIMIT {
+        } else if conn.flags.has(Flags::UNREAD) && !conn.is_full() {
             // One that is just being stopped goes on when it has.
             self.ring.receive(conn, id);
         }

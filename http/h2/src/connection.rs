@@ -10,6 +10,10 @@ use hpack::{Decoder, Encoder, TABLE_DEFAULT};
 use semantics::{Request, Status};
 use std::collections::VecDeque;
 
+/// Bytes that the decoded heads of a connection's streams may have beyond twice what they had on
+/// the wire, unless more is lent ([`ServerConnection::lend_heads`]). One more request is refused.
+pub(crate) const HEADS_MAX: u32 = 48 << 10;
+
 /// What a server says of itself at the beginning, and holds its clients to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerSettings {
@@ -175,6 +179,8 @@ pub struct ServerConnection<T> {
     /// Priorities that came before their streams.
     pub(crate) early: Vec<(u32, StreamPriority)>,
     pub(crate) heads: u32,
+    /// Bytes that these may have, and more that are lent.
+    pub(crate) heads_lent: u32,
     pub(crate) budgets: Budgets,
     pub(crate) stage: Stage,
     /// From this stream on none is begun.
@@ -251,6 +257,7 @@ impl<T> ServerConnection<T> {
             data: None,
             early: Vec::new(),
             heads: 0,
+            heads_lent: 0,
             budgets: Budgets::new(),
             stage: Stage::Preface,
             refuses_from: u32::MAX,
@@ -266,6 +273,24 @@ impl<T> ServerConnection<T> {
         self.owed = self.owed.saturating_add(stream.target.saturating_sub(left));
         self.grown -= stream.target - self.settings.window;
         Some(stream)
+    }
+
+    /// Decoded heads may have so many bytes more than each connection's, from now on.
+    pub const fn lend_heads(&mut self, bytes: u32) {
+        self.heads_lent = bytes;
+    }
+
+    /// Bytes that decoded heads have beyond what each connection's may.
+    #[must_use]
+    pub const fn heads_beyond(&self) -> u32 {
+        self.heads.saturating_sub(HEADS_MAX)
+    }
+
+    /// Nobody keeps a stream's head: it counts no more.
+    pub fn forget_head(&mut self, number: u32) {
+        if let Some(stream) = self.streams.get_mut(number) {
+            self.heads -= core::mem::take(&mut stream.head);
+        }
     }
 
     /// Whether a head has come in part.

@@ -28,11 +28,13 @@ pub enum Flood {
     Heads,
     /// Framing of much more than it frames.
     Overhead,
+    /// Interim answers of an upstream, before one that counts.
+    Interim,
 }
 
 impl Flood {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::RapidReset,
         Self::MadeReset,
         Self::Continuation,
@@ -45,6 +47,7 @@ impl Flood {
         Self::Table,
         Self::Heads,
         Self::Overhead,
+        Self::Interim,
     ];
 
     /// For people.
@@ -63,6 +66,7 @@ impl Flood {
             Self::Table => "table sizes",
             Self::Heads => "decoded heads",
             Self::Overhead => "overhead",
+            Self::Interim => "interim answers",
         }
     }
 
@@ -78,7 +82,7 @@ impl Flood {
             // gRPC asks for round trips while a body comes.
             Self::Ping => (1_000, 100),
             Self::Priority => (1_000, 100),
-            Self::Empty | Self::Padding => (256, 16),
+            Self::Empty | Self::Padding | Self::Interim => (256, 16),
             Self::Window => (4_000, 400),
             Self::Table => (256, 16),
             Self::Heads => (256, 16),

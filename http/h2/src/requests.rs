@@ -1,6 +1,6 @@
 //! Field sections: requests, and what follows a body.
 
-use crate::connection::{COMPRESSION, Done, PROTOCOL, Section, ServerConnection, ServerEvent, Wrong};
+use crate::connection::{COMPRESSION, Done, HEADS_MAX, PROTOCOL, Section, ServerConnection, ServerEvent, Wrong};
 use crate::error::ErrorCode;
 use crate::flood::Flood;
 use crate::frame;
@@ -11,10 +11,6 @@ use crate::priority::StreamPriority;
 use crate::stream::{Closed, Stream, Window};
 use core::ops::ControlFlow;
 use hpack::HeaderField;
-
-/// Bytes that the decoded heads of a connection's streams may have beyond twice what they had on
-/// the wire. One more request is refused.
-const HEADS_MAX: u32 = 96 << 10;
 
 impl<T: Default> ServerConnection<T> {
     /// A field section is complete: a request's, or what follows a body.
@@ -112,7 +108,7 @@ impl<T: Default> ServerConnection<T> {
         if stream >= self.refuses_from || self.streams.all.len() >= self.settings.streams as usize {
             return self.refuse(stream, out);
         }
-        if self.heads.saturating_add(head) > HEADS_MAX {
+        if self.heads.saturating_add(head) > HEADS_MAX.saturating_add(self.heads_lent) {
             self.budgets.spend(Flood::Heads)?;
             return self.refuse(stream, out);
         }

@@ -295,6 +295,14 @@ pub trait Net {
     /// what made `on_data` leave bytes unconsumed has passed.
     fn resume(&mut self, id: ConnId);
 
+    /// How much is received from now on, up to the next [`Net::resume`], which has all received: where an
+    /// application says that it has no room, what arrives stays with the sender, and is no memory of ours.
+    /// Nothing by default: up to [`HELD_LIMIT`] is received that the application leaves.
+    #[inline]
+    fn set_receiving(&mut self, id: ConnId, how: Receiving) {
+        let _ = (id, how);
+    }
+
     /// An answer to what came last follows within a few milliseconds, though none is queued in
     /// this call: nothing need be acknowledged before it. Nothing by default.
     #[inline]
@@ -374,6 +382,20 @@ pub const fn path_number(path: &[u8]) -> u64 {
     }
     number
 }
+
+/// How much of what arrives is received ([`Net::set_receiving`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Receiving {
+    /// As much as there is.
+    All,
+    /// The same, [`LITTLE`] at a time.
+    Little,
+    /// Nothing, as long as the application has left some of what came.
+    Nothing,
+}
+
+/// Bytes that are received at a time, at most, where it is to be little ([`Receiving::Little`]).
+pub const LITTLE: usize = 8 << 10;
 
 /// An application: a per-silo value that owns its connections' state.
 ///

@@ -169,6 +169,8 @@ fn head_terms(base: &server::Limits, rules: &HeadRules) -> HeadTerms {
     limits.request_line = u16::try_from(rules.line).unwrap_or(u16::MAX);
     limits.head = u16::try_from(rules.bytes).unwrap_or(u16::MAX);
     limits.fields = u16::try_from(rules.fields).unwrap_or(u16::MAX);
+    // What frames chunks, and what follows them, is as long as a head's lines may be, and all of it.
+    (limits.chunk_line, limits.trailers) = (limits.request_line, limits.head);
     // What one place takes is for it to say.
     limits.body = u64::MAX;
     HeadTerms { limits, timeout: rules.timeout.max(SOONEST) }

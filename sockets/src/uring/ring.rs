@@ -231,6 +231,11 @@ impl Ring {
         if conn.flags.has(Flags::ARMED | Flags::ENDED) {
             return;
         }
+        if conn.flags.has(Flags::LITTLE) {
+            // One buffer, and what arrives behind it stays with the kernel.
+            conn.flags.clear(Flags::UNREAD);
+            return self.receive_once(conn, id);
+        }
         conn.flags.set(Flags::ARMED);
         conn.flags.clear(Flags::UNREAD);
         self.push(opcode::RecvMulti::new(fd, buffers::GROUP).build(), tag_of(kind::RECEIVE, id));

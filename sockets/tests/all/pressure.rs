@@ -1,10 +1,12 @@
 //! Peers and applications that are slow.
 
 use crate::support::puppet::{Do, Seen, Theatre};
-use crate::support::{client, is_asleep, listen, start_echo, wait_for};
-use app::HELD_LIMIT;
+use crate::support::{client, is_asleep, listen, start, start_echo, wait_for};
+use app::{App, ConnId, HELD_LIMIT, LITTLE, Net, Opened, Receiving, Wake};
 use sockets::{Config, Model};
 use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const LARGE: usize = 100 << 20;
@@ -95,6 +97,74 @@ fn a_slow_application_stops_the_peer() {
     assert_eq!(counters.received_bytes as usize, sent);
     assert!(counters.receive_stops >= 1);
     assert!(counters.held_bytes as usize >= HELD_LIMIT, "{} held", counters.held_bytes);
+}
+
+/// Has no room before it is told so, and says that.
+#[derive(Clone, Debug, Default)]
+struct Full {
+    client: Option<ConnId>,
+    has_room: Arc<AtomicBool>,
+    /// Bytes that were offered while there was none, at most.
+    offered: Arc<AtomicUsize>,
+    taken: Arc<AtomicUsize>,
+}
+
+impl App for Full {
+    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
+        self.client = Some(id);
+        net.set_receiving(id, Receiving::Little);
+    }
+
+    fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
+        if self.client.is_none() {
+            self.taken.fetch_add(data.len(), Ordering::Relaxed);
+            return data.len();
+        }
+        self.offered.fetch_max(data.len(), Ordering::Relaxed);
+        net.set_receiving(id, Receiving::Nothing);
+        0
+    }
+
+    fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
+        if self.has_room.load(Ordering::Relaxed)
+            && let Some(id) = self.client.take()
+        {
+            net.resume(id);
+        }
+        Wake::At(net.now() + Duration::from_millis(1))
+    }
+
+    fn drain<N: Net>(&mut self, _net: &mut N) -> bool {
+        true
+    }
+}
+
+/// Of what arrives for an application that says that it has no room, one piece is memory of ours, and
+/// nothing is lost.
+#[test]
+fn who_says_that_there_is_no_room_has_little_received() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let full = Full::default();
+    let (has_room, offered, taken) = (Arc::clone(&full.has_room), Arc::clone(&full.offered), Arc::clone(&full.taken));
+    let running = start(Config::default(), listeners.for_worker(0), move || full, |full| full);
+    let mut stream = client(address);
+    stream.set_nonblocking(true).unwrap();
+    let (mut sent, mut refusals) = (0, 0);
+    while refusals < 20 {
+        match stream.write(&[7; 65_536]) {
+            Ok(bytes) => (sent, refusals) = (sent + bytes, 0),
+            Err(_) => {
+                refusals += usize::from(offered.load(Ordering::Relaxed) > 0);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+    let most = offered.load(Ordering::Relaxed);
+    assert!(most > 0 && most <= 2 * LITTLE && sent > HELD_LIMIT, "{most} of {sent}");
+    has_room.store(true, Ordering::Relaxed);
+    wait_for("all of it", || taken.load(Ordering::Relaxed) == sent);
+    let (_, counters) = running.stop();
+    assert!(counters.held_bytes as usize <= 2 * LITTLE + HELD_LIMIT, "{} held", counters.held_bytes);
 }
 
 /// Both at once: an echo that takes nothing while much is unsent, and a peer

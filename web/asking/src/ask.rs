@@ -49,8 +49,16 @@ impl AskTurn<'_> {
     #[inline(always)]
     pub(crate) fn resume(&mut self, link: AskLink) {
         match link {
-            AskLink::Own(id) => self.io.resume_upstream(id),
+            AskLink::Own(id) => self.io.receive_upstream(id, usize::MAX),
             AskLink::Shared(id) => self.kept.shared.resume(id),
+        }
+    }
+
+    /// What a stream receives is bounded by its window.
+    #[inline(always)]
+    pub(crate) fn receive(&mut self, link: AskLink, most: usize) {
+        if let AskLink::Own(id) = link {
+            self.io.receive_upstream(id, most);
         }
     }
 
@@ -185,6 +193,8 @@ pub(crate) struct Reading {
     pub keeps: bool,
     /// Bytes wait at the data path until who asked has taken some.
     pub held: bool,
+    /// The connection of which little is received at a time ([`Ask::receive_little`]).
+    pub little: Option<AskLink>,
     /// The rest of the body goes to a client by itself.
     pub passes: bool,
     /// The server sends no more than what waits there.
@@ -268,6 +278,7 @@ impl Ask {
                 complete: false,
                 keeps: false,
                 held: false,
+                little: None,
                 passes: false,
                 ended: false,
                 paced: false,

@@ -6,6 +6,7 @@ use crate::pace::PACE;
 use crate::program::ProgramBody;
 use crate::rules::Protocol;
 use crate::words::link_fault;
+use app::LITTLE;
 use exchange::{ExchangeId, UpstreamEvent};
 use h1::client::{Error, ResponseEvent, ResponseLimits};
 use proxy::fields::misnamed;
@@ -82,12 +83,26 @@ impl Ask {
         }
     }
 
-    /// Sets the server's timer by what was read.
-    pub fn watch_body(&self, turn: &mut AskTurn<'_>) {
-        match self.link {
-            Some(link) if self.reading.paced => turn.set_pace(link, self.reading.due),
-            Some(link) => turn.set_timer(link, self.reading.due),
-            None => {}
+    /// Sets the server's timer by what was read. While there is no room, nothing is received.
+    pub fn watch_body(&mut self, turn: &mut AskTurn<'_>) {
+        let Some(link) = self.link else { return };
+        match self.reading.paced {
+            true => turn.set_pace(link, self.reading.due),
+            false => turn.set_timer(link, self.reading.due),
+        }
+        if self.reading.held {
+            turn.receive(link, 0);
+        } else if self.reading.little.take() == Some(link) {
+            turn.receive(link, usize::MAX);
+        }
+    }
+
+    /// Who asked takes nothing of a body now: of what comes with the answer's head little is received.
+    pub fn receive_little(&mut self, turn: &mut AskTurn<'_>) {
+        let Some(link) = self.link else { return };
+        if matches!(self.stage, AskStage::Connects | AskStage::Head) && self.reading.little != Some(link) {
+            self.reading.little = Some(link);
+            turn.receive(link, LITTLE);
         }
     }
 
@@ -239,6 +254,9 @@ impl Ask {
     pub fn resume(&self, turn: &mut AskTurn<'_>) {
         if let Some(link) = self.link.filter(|_| self.stage == AskStage::Body) {
             turn.resume(link);
+            if self.reading.little == Some(link) {
+                turn.receive(link, LITTLE);
+            }
         }
     }
 

@@ -470,6 +470,9 @@ impl Ask {
         match idle.put(peer, kept, millis(turn.now)) {
             PutBack::Kept(id, gone) => {
                 turn.kept.set(mark, *number, id);
+                if self.reading.little == Some(AskLink::Own(link)) {
+                    turn.io.receive_upstream(link, usize::MAX);
+                }
                 turn.io.set_upstream_mark(link, mark);
                 turn.io.set_upstream_timer(link, Some(turn.now + group.kept_for));
                 if let Some(gone) = gone {

@@ -225,6 +225,7 @@ impl Ask {
         {
             return HeadEvent::Step(self.failed(turn, failure));
         }
+        self.sending.forget_kept();
         HeadEvent::Head
     }
 

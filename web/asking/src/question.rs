@@ -14,6 +14,9 @@ pub struct BodyStream {
     pub records: bool,
     /// All of it was there before the question began.
     pub ended: bool,
+    /// So many bytes of it are kept until an answer comes (`client_body_buffer_size`): a server that has not
+    /// processed it is no reason to fail. Of what goes by HTTP/2 alone.
+    pub keeps: u32,
 }
 
 impl BodyStream {
@@ -61,11 +64,31 @@ pub(crate) struct Sending {
     pub piece_at: Option<u64>,
     /// Some of it was sent on this connection.
     pub begun: bool,
+    /// What was sent of a body that goes on as it comes, while it may have to be sent again: until an
+    /// answer comes, or it is more than so many bytes.
+    pub kept: Vec<u8>,
+    keeps: usize,
 }
 
 impl Sending {
     pub fn new(head: Vec<u8>, target: (u32, u32), body: Option<BodyContent>, stream: Option<BodyStream>) -> Self {
-        Self { head, target, body, stream, at: 0, done: false, piece_at: None, begun: false }
+        let (kept, keeps) = (Vec::new(), stream.map_or(0, |stream| stream.keeps as usize));
+        Self { head, target, body, stream, at: 0, done: false, piece_at: None, begun: false, kept, keeps }
+    }
+
+    /// These bytes follow what was sent of a body that goes on as it comes.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        if self.kept.len() as u64 == self.at && self.kept.len() + bytes.len() <= self.keeps {
+            self.kept.extend_from_slice(bytes);
+        } else {
+            self.forget_kept();
+        }
+        self.at += bytes.len() as u64;
+    }
+
+    /// Nothing will have to be sent again.
+    pub fn forget_kept(&mut self) {
+        (self.kept, self.keeps) = (Vec::new(), 0);
     }
 
     pub fn target(&self) -> Option<&[u8]> {
@@ -100,7 +123,7 @@ impl Sending {
 
     /// Some of it cannot be sent again: it went on as it came.
     pub const fn is_spent(&self) -> bool {
-        self.stream.is_some() && self.at > 0
+        self.stream.is_some() && self.at > self.kept.len() as u64
     }
 
     /// Nothing is sent to the server that is asked next.
@@ -111,6 +134,7 @@ impl Sending {
     /// Lets go of the body; the head's memory.
     pub fn forget(&mut self) -> Vec<u8> {
         self.body = None;
+        self.forget_kept();
         core::mem::take(&mut self.head)
     }
 }
@@ -122,7 +146,7 @@ mod tests {
     #[test]
     fn a_body_that_goes_on_as_it_comes_is_framed_as_its_upstream_reads_it() {
         let framed = |length: Option<u64>, records: bool| {
-            let stream = BodyStream { length, records, ended: false };
+            let stream = BodyStream { length, records, ended: false, keeps: 0 };
             let (mut line, mut end) = (Vec::new(), Vec::new());
             let behind = stream.frame(13, &mut line);
             stream.end(&mut end);

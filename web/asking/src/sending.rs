@@ -67,6 +67,14 @@ impl Ask {
             last.connect.get_or_insert(turn.now.since(last.began));
             last.sent += head;
         }
+        // What an earlier server has not processed.
+        let kept = core::mem::take(&mut self.sending.kept);
+        if !kept.is_empty() {
+            turn.kept.shared.send(turn.io, id, Piece::Bytes(&kept));
+            self.sending.at = kept.len() as u64;
+            self.count_sent(kept.len() as u64);
+        }
+        self.sending.kept = kept;
         if self.sending.stream.is_some_and(|stream| stream.ended) {
             self.end_stream(turn);
         }
@@ -189,10 +197,11 @@ impl Ask {
             if room == 0 {
                 break;
             }
-            turn.kept.shared.send(turn.io, id, Piece::Bytes(bytes.get(at..at + room).unwrap_or_default()));
+            let piece = bytes.get(at..at + room).unwrap_or_default();
+            turn.kept.shared.send(turn.io, id, Piece::Bytes(piece));
+            self.sending.keep(piece);
             at += room;
         }
-        self.sending.at += at as u64;
         self.count_sent(at as u64);
         self.watch_stream(turn);
         at

@@ -26,11 +26,13 @@ pub struct CarriedTable {
     all: Vec<Option<Box<Carried>>>,
     /// Connections for which something was queued, or taken, since their protocols looked.
     pub(crate) stirred: VecDeque<ConnId>,
+    /// Bytes that are lent to connections, all together.
+    pub(crate) lent: usize,
 }
 
 impl Default for CarriedTable {
     fn default() -> Self {
-        Self { slots: ExchangeSlots::carried(), all: Vec::new(), stirred: VecDeque::new() }
+        Self { slots: ExchangeSlots::carried(), all: Vec::new(), stirred: VecDeque::new(), lent: 0 }
     }
 }
 

@@ -227,7 +227,7 @@ impl Connections {
         self.conn(id)?.more.as_mut()?.carries.as_deref_mut()
     }
 
-    fn carries(&self, id: ConnId) -> Option<&CarryingConnection> {
+    pub(crate) fn carries(&self, id: ConnId) -> Option<&CarryingConnection> {
         let conn = self.conns.get(id.index()).filter(|conn| conn.generation == id.generation())?;
         conn.more.as_ref()?.carries.as_deref()
     }

@@ -12,6 +12,7 @@ use crate::room::Standing;
 use crate::table::Connections;
 use crate::terms::Terms;
 use app::{Body, ConnId, Net, SEND_LOW_WATER};
+use core::time::Duration;
 use exchange::{
     Asked, BodyCut, CommonFields, ExchangeId, Gone, Http2Terms, Piece, Priority, Ready, Refused, RequestBody, Stop,
 };
@@ -25,6 +26,11 @@ const AHEAD: usize = 2 * SEND_LOW_WATER;
 
 /// Bytes of its body that an exchange has queued when its handler is told that there is room.
 const LOW_WATER: usize = SEND_LOW_WATER;
+
+/// Bytes that a silo lends its connections, all together, for what they hold beyond what each may; and one of
+/// them. Where clients use it up that take nothing, others have what each may.
+const LENT_MAX: usize = 16 << 20;
+const LENT_EACH: usize = 2 << 20;
 
 /// What a handler is told of an exchange.
 #[derive(Debug)]
@@ -136,7 +142,11 @@ impl Io for ConnectionIo<'_> {
         self.connections.counters.parse_errors += 1;
         let image = [line, b"\r\n\r\n"].concat();
         let request = Request::new(&image, Offsets::of_line(line));
-        if self.tell(id, ExchangeEvent::Refused(Refused { status, request: &request, is_cut: false })) == 0 {
+        if self.tell(
+            id,
+            ExchangeEvent::Refused(Refused { status, request: &request, is_cut: false, waited: Duration::ZERO }),
+        ) == 0
+        {
             let page = Page::new(status, b"");
             let mut replies = CarriedReplies { net: &mut *self.net, connections: &mut *self.connections };
             let _ = replies.reply(id, &request, &page.reply(), &page.body());
@@ -203,6 +213,7 @@ impl Io for ConnectionIo<'_> {
             return;
         }
         if one.body.came > one.body.most {
+            one.exchange.received = one.body.came;
             self.connections.counters.bodies_refused += 1;
             return self.cut(id, BodyCut::TooLong);
         }
@@ -233,6 +244,25 @@ impl Io for ConnectionIo<'_> {
 
     fn reset(&mut self, id: ExchangeId) {
         self.gone(id);
+    }
+
+    fn note_left(&mut self, (status, waited): (Status, Duration), request: &Request<'_>) {
+        let Some(id) = self.begin_exchange((Priority::default(), 0)) else { return };
+        let _ = self.tell(id, ExchangeEvent::Refused(Refused { status, request, is_cut: true, waited }));
+        self.gone(id);
+    }
+
+    fn lendable(&self) -> usize {
+        let mine = self.connections.carries(self.id).map_or(0, |carries| carries.lent);
+        let all = LENT_MAX.saturating_sub(self.connections.carried.lent);
+        all.min(LENT_EACH.saturating_sub(mine))
+    }
+
+    fn lend(&mut self, bytes: usize) {
+        let Some(carries) = self.connections.carrying(self.id) else { return };
+        let before = core::mem::replace(&mut carries.lent, bytes);
+        let lent = &mut self.connections.carried.lent;
+        *lent = (*lent + bytes).saturating_sub(before);
     }
 
     fn set_priority(&mut self, id: ExchangeId, priority: Priority) {
@@ -354,6 +384,7 @@ impl ConnectionIo<'_> {
     /// The connection is gone: all of its exchanges, and its protocol, are over.
     pub fn left(&mut self) {
         self.give_up_all();
+        self.connections.end_lent(self.id);
     }
 
     /// What handlers have left of bodies, and ask for now, is offered again.

@@ -12,6 +12,7 @@ use crate::limits::HeadTerms;
 use crate::room::Standing;
 use app::Body;
 use core::fmt::Debug;
+use core::time::Duration;
 use exchange::{CommonFields, ExchangeId, Http2Terms, Priority, Ready, RequestBody};
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
@@ -28,6 +29,8 @@ pub struct CarryingConnection {
     pub(crate) passed: Option<Time>,
     /// Bytes that their handlers have queued in pieces, all together.
     pub(crate) held: usize,
+    /// Bytes that it holds beyond what any may.
+    pub(crate) lent: usize,
     /// It is among those that are to look.
     pub(crate) stirred: bool,
     /// It was told that the connection is to end.
@@ -49,6 +52,7 @@ impl CarryingConnection {
             exchanges: Vec::new(),
             passed: None,
             held: 0,
+            lent: 0,
             stirred: false,
             drained: false,
             ends: false,
@@ -91,6 +95,11 @@ pub trait Multiplexed: Debug {
 
     /// Exchanges that took too long were ended; what else has a time limit is looked at.
     fn on_timer(&mut self, io: &mut dyn Io) {
+        let _ = io;
+    }
+
+    /// Its connection is gone; its exchanges are given up behind this.
+    fn on_gone(&mut self, io: &mut dyn Io) {
         let _ = io;
     }
 
@@ -163,6 +172,17 @@ pub trait Io {
 
     /// Its client wants no more of it.
     fn reset(&mut self, id: ExchangeId);
+
+    /// Its client wants no more of a request that has not begun for so long, or of whose head not all has
+    /// come: the log is told, and nobody answered.
+    fn note_left(&mut self, what: (Status, Duration), request: &Request<'_>);
+
+    /// Bytes that the silo would lend the connection now: connections may hold what they need beyond what
+    /// each of them may, as long as all of these together hold no more than the silo has for that.
+    fn lendable(&self) -> usize;
+
+    /// So many are lent to it, all together.
+    fn lend(&mut self, bytes: usize);
 
     /// Its client finds it as urgent as this now.
     fn set_priority(&mut self, id: ExchangeId, priority: Priority);

@@ -251,6 +251,14 @@ impl Connections {
         waits.then(|| conn.last.passed(now))
     }
 
+    /// A connection needs no more than any may hold: it is over.
+    pub(crate) fn end_lent(&mut self, id: ConnId) {
+        let more = self.conn(id).and_then(|conn| conn.more.as_mut());
+        let carries = more.and_then(|more| more.carries.as_deref_mut());
+        let lent = carries.map_or(0, |carries| core::mem::take(&mut carries.lent));
+        self.carried.lent = self.carried.lent.saturating_sub(lent);
+    }
+
     /// Those to upstreams that are left at the end of a drain are reset.
     pub fn cut_upstreams<N: Net + ?Sized>(&self, net: &mut N) {
         self.upstreams.ids().for_each(|id| net.abort(id));

@@ -206,6 +206,7 @@ impl Connections {
     pub fn close_after_queue<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         let lingers = self.terms_of(id).lingers;
         self.reading.remove(id.index());
+        self.end_lent(id);
         let conn = &mut self.conns[id.index()];
         let held = conn.flags & (PARTIAL | PAUSED) != 0 || conn.flags & (ENDED | DRY) == ENDED || conn.is_asked();
         conn.state = State::Closing;

@@ -1,5 +1,6 @@
 //! Bodies of requests.
 
+use core::time::Duration;
 use semantics::{Method, Request, Status};
 
 /// What a handler takes of requests.
@@ -79,6 +80,8 @@ pub struct Refused<'a> {
     pub request: &'a Request<'a>,
     /// The rest of its head will not come, or did not come in time: nobody is answered.
     pub is_cut: bool,
+    /// How long it is since its head began to come, where it came in parts.
+    pub waited: Duration,
 }
 
 /// Why a body that a handler reads will not be whole.

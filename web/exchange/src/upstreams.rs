@@ -64,7 +64,7 @@ pub enum UpstreamEvent<'a> {
     /// It cannot be: nothing more comes of it but its end.
     Unsecured(&'a Failure),
     /// Bytes arrived, in order. How many were taken, from the front, is the answer; the
-    /// rest is offered again with what follows, or after [`Upstreams::resume_upstream`], and
+    /// rest is offered again with what follows, or after [`Upstreams::receive_upstream`], and
     /// closes the receive window meanwhile.
     Data(&'a [u8]),
     /// So many bytes more went to a client by themselves ([`Upstreams::pass_on`]).
@@ -141,9 +141,11 @@ pub trait Upstreams {
         let _ = (to, bytes);
     }
 
-    /// What was left of [`UpstreamEvent::Data`] is offered again.
-    fn resume_upstream(&mut self, id: UpstreamId) {
-        let _ = id;
+    /// At most so many bytes are received of it at a time from now on; none at 0, as long as something was left of
+    /// [`UpstreamEvent::Data`] ([`app::Net::set_receiving`]). Where any number are (`usize::MAX`), what was left
+    /// is offered again.
+    fn receive_upstream(&mut self, id: UpstreamId, most: usize) {
+        let _ = (id, most);
     }
 
     /// Sets or clears its one timer.

@@ -57,13 +57,29 @@ pub(crate) fn write(
         Some(b'D' | b'S') => start_beside(out, reply, server_header, date),
         _ => start(out, reply.status, server_header, date),
     };
-    let head = head.lines(reply.fields);
+    let (fields, rest) = if !ending.goes_on() { without_keep_alive(reply.fields) } else { (reply.fields, &b""[..]) };
+    let head = head.lines(fields).lines(rest);
     let head = match reply.length {
         Some(length) => head.content_length(length),
         None if chunked => head.chunked(),
         None => head,
     };
     head.lines(ending.line()).end();
+}
+
+/// Fields before and behind `Keep-Alive`, which says nothing of a connection that ends: whoever wrote it may
+/// not have known that.
+#[cold]
+fn without_keep_alive(fields: &[u8]) -> (&[u8], &[u8]) {
+    let mut at = 0;
+    for line in fields.split_inclusive(|byte| *byte == b'\n') {
+        if line.starts_with(b"Keep-Alive: ") {
+            let (before, rest) = fields.split_at(at);
+            return (before, rest.get(line.len()..).unwrap_or_default());
+        }
+        at += line.len();
+    }
+    (fields, b"")
 }
 
 /// Writes the head of a 200 for whole content, on a connection that goes on.

@@ -184,10 +184,11 @@ impl<H: Handler> H1<H> {
         rest: &[u8],
     ) -> bool {
         let head = RefusedHead::new(rest, is_cut);
-        let refused = Refused { status, request: &head.request(), is_cut };
         let now = Tick::of(net.now());
         self.connections.reading.remove(id.index());
         let conn = &mut self.connections.conns[id.index()];
+        let waited = if conn.flags & PARTIAL == 0 { Duration::ZERO } else { conn.last.passed(net.now()) };
+        let refused = Refused { status, request: &head.request(), is_cut, waited };
         conn.clear_more();
         conn.flags &= !TAKES_BODY;
         (conn.state, conn.last, conn.ending) = (State::Waiting, now, Ending::LAST_OF_11);

@@ -1,7 +1,7 @@
 //! What handlers ask of connections to upstreams.
 
 use crate::answering::H1Replies;
-use app::{ConnectError, Net};
+use app::{ConnectError, LITTLE, Net, Receiving};
 use connections::State;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -75,9 +75,14 @@ impl<N: Net + ?Sized> Upstreams for H1Replies<'_, N> {
         }
     }
 
-    fn resume_upstream(&mut self, id: UpstreamId) {
-        if self.is_dialled(id) {
-            self.net.resume(id.conn());
+    fn receive_upstream(&mut self, id: UpstreamId, most: usize) {
+        if !self.is_dialled(id) {
+            return;
+        }
+        match most {
+            0 => self.net.set_receiving(id.conn(), Receiving::Nothing),
+            1..=LITTLE => self.net.set_receiving(id.conn(), Receiving::Little),
+            _ => self.net.resume(id.conn()),
         }
     }
 

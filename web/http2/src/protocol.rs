@@ -8,7 +8,7 @@ use core::time::Duration;
 use exchange::{ExchangeId, Priority, RequestBody};
 use h2::frame::{self, Kind, MAX_STREAM};
 use h2::{ErrorCode, Flood, HeadLimits, Offer, ServerConnection, ServerEvent, ServerSettings, StreamPriority};
-use semantics::{Method, OwnedRequest, Request, Status};
+use semantics::{Method, Offsets, OwnedRequest, Request, Status};
 use wire::Time;
 
 /// A connection.
@@ -21,6 +21,10 @@ pub(crate) struct Http2 {
     pub served: u32,
     /// Since when a head has come in part.
     head_since: Option<Time>,
+    /// Bytes that are lent for stalled exchanges.
+    lent: usize,
+    /// Those, and bytes of heads, as their silo was told of them.
+    told_lent: usize,
     drain: Draining,
     /// Its client sends no more.
     ended: bool,
@@ -46,8 +50,9 @@ pub(crate) enum Source {
     Refused(ExchangeId, ErrorCode),
     /// The rest of a body that was ready.
     Prepared { content: Body, left: (u32, u32) },
-    /// A request without a body that begins later: its client takes nothing of what it would be answered.
-    Parked(Box<OwnedRequest>),
+    /// A request without a body that begins later: its client takes nothing of what it was answered before,
+    /// and nothing is lent for more of that.
+    Parked(Box<(OwnedRequest, Time)>),
 }
 
 impl Source {
@@ -63,9 +68,16 @@ impl Source {
     }
 }
 
-/// Exchanges of a connection that are under way while their clients take nothing of their answers: a
-/// request beyond these waits, with no more memory than its head, until a window opens.
+/// Exchanges of a connection that are under way while their clients take nothing of their answers: those
+/// beyond have what they hold lent by their silo, each so many bytes.
 const STALLED_MAX: usize = 8;
+const STALLED_BYTES: usize = 16 << 10;
+
+/// What the log says of a request whose client left, as nginx has it.
+const CLIENT_LEFT: Status = match Status::from_code(499) {
+    Some(status) => status,
+    None => Status::BAD_REQUEST,
+};
 
 /// How far the end of a connection is (RFC 9113 section 6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +100,8 @@ pub fn begin(terms: CarriedTerms) -> Box<dyn Multiplexed> {
         terms,
         served: 0,
         head_since: None,
+        lent: 0,
+        told_lent: 0,
         drain: Draining::No,
         ended: false,
         failed: false,
@@ -131,6 +145,7 @@ impl Http2 {
                 }
             }
             ServerEvent::Malformed { stream } => self.on_malformed(io, stream, out),
+            ServerEvent::Reset(Source::Parked(parked)) => note_left(io, &parked),
             ServerEvent::Reset(source) => {
                 if let Some(id) = source.exchange() {
                     io.reset(id);
@@ -171,6 +186,7 @@ impl Http2 {
             let found = io.prepared(request, &mut |ready| known.write(block, ready, server));
             if let Some((content, left)) = found {
                 connection.send_block(number, block, left.0 == left.1, out);
+                connection.forget_head(number);
                 if let Some(stream) = connection.get_mut(number) {
                     stream.data = Source::Prepared { content, left };
                 }
@@ -179,16 +195,16 @@ impl Http2 {
         }
         // What comes of a body would have to be kept as well, and no window is waited for to send a head.
         let may_wait = ends && request.method() != Method::Head;
-        if may_wait && connection.room(number) == 0 && self.stalled(number) >= STALLED_MAX {
+        if may_wait && connection.room(number) == 0 && !self.may_stall(io, number) {
             if let Some(stream) = self.connection.as_deref_mut().and_then(|connection| connection.get_mut(number)) {
-                stream.data = Source::Parked(Box::new((*request).into()));
+                stream.data = Source::Parked(Box::new(((*request).into(), io.now())));
             }
             return;
         }
         let body = match length {
             _ if ends => RequestBody::None,
-            Some(length @ 1..) => RequestBody::Length(length),
-            Some(0) | None => RequestBody::Unknown,
+            Some(length) => RequestBody::Length(length),
+            None => RequestBody::Unknown,
         };
         self.begin(io, number, (request, body), out);
     }
@@ -213,16 +229,49 @@ impl Http2 {
         streams.filter(|one| one.data.exchange().is_some() && connection.room(one.number) == 0).count()
     }
 
+    /// Whether one more exchange may be under way whose client takes nothing of its answer: what it holds
+    /// may have to be lent.
+    fn may_stall(&mut self, io: &mut dyn Io, number: u32) -> bool {
+        let beyond = (self.stalled(number) + 1).saturating_sub(STALLED_MAX) * STALLED_BYTES;
+        if beyond > self.lent {
+            if beyond - self.lent > io.lendable() {
+                return false;
+            }
+            self.lent = beyond;
+            self.lend(io);
+        }
+        true
+    }
+
+    /// Has the silo know what is lent.
+    fn lend(&mut self, io: &mut dyn Io) {
+        let heads = self.connection.as_deref().map_or(0, ServerConnection::heads_beyond);
+        let all = self.lent + heads as usize;
+        if all != self.told_lent {
+            self.told_lent = all;
+            io.lend(all);
+        }
+    }
+
+    /// What is lent, and needed no more, is given back.
+    fn give_back_lent(&mut self, io: &mut dyn Io) {
+        if self.lent > 0 {
+            // There is no stream 0.
+            self.lent = self.lent.min(self.stalled(0).saturating_sub(STALLED_MAX) * STALLED_BYTES);
+        }
+        self.lend(io);
+    }
+
     /// Requests that waited for a window begin, as far as there is one, or fewer wait so than may.
     /// Whether one did.
     fn begin_parked(&mut self, io: &mut dyn Io, out: &mut Vec<u8>) -> bool {
         let mut begun = false;
-        while let Some(number) = self.next_parked() {
+        while let Some(number) = self.next_parked(io) {
             let Some(stream) = self.connection.as_deref_mut().and_then(|connection| connection.get_mut(number)) else {
                 break;
             };
-            let Source::Parked(request) = core::mem::take(&mut stream.data) else { break };
-            self.begin(io, number, (&request.get(), RequestBody::None), out);
+            let Source::Parked(parked) = core::mem::take(&mut stream.data) else { break };
+            self.begin(io, number, (&parked.0.get(), RequestBody::None), out);
             begun = true;
         }
         begun
@@ -232,17 +281,19 @@ impl Http2 {
     fn go_on(&mut self, io: &mut dyn Io, scratch: &mut Scratch) {
         self.begin_parked(io, &mut scratch.out);
         self.send(io, scratch);
+        self.give_back_lent(io);
         if self.begin_parked(io, &mut scratch.out) {
             self.send(io, scratch);
+            self.give_back_lent(io);
         }
     }
 
-    fn next_parked(&self) -> Option<u32> {
+    fn next_parked(&mut self, io: &mut dyn Io) -> Option<u32> {
         let connection = self.connection.as_deref()?;
         let mut parked = connection.streams().iter().filter(|one| one.data.is_parked()).peekable();
         let first = parked.peek()?.number;
         let open = parked.find(|one| connection.room(one.number) > 0).map(|one| one.number);
-        open.or_else(|| (self.stalled(first) < STALLED_MAX).then_some(first))
+        open.or_else(|| self.may_stall(io, first).then_some(first))
     }
 
     /// What is no request is answered all the same, and its stream reset behind the answer
@@ -279,6 +330,23 @@ impl Http2 {
         }
     }
 
+    /// Requests that have not begun, or whose heads are not whole, will not: the log is told.
+    fn note_cut(&mut self, io: &mut dyn Io) {
+        let Some(connection) = self.connection.as_deref_mut() else { return };
+        let parked: Vec<u32> =
+            connection.streams().iter().filter(|one| one.data.is_parked()).map(|one| one.number).collect();
+        for number in parked {
+            let source = connection.get_mut(number).map(|stream| core::mem::take(&mut stream.data));
+            if let Some(Source::Parked(parked)) = source {
+                note_left(io, &parked);
+            }
+        }
+        if connection.is_within_head() {
+            let waited = self.head_since.map_or(Duration::ZERO, |since| io.now().since(since));
+            io.note_left((Status::BAD_REQUEST, waited), &Request::new(b"\r\n\r\n", Offsets::of_line(b"")));
+        }
+    }
+
     /// Sends what was written, and ends the connection where nothing more is to come.
     fn leave(&mut self, io: &mut dyn Io, out: &mut Vec<u8>) {
         if !out.is_empty() {
@@ -286,6 +354,7 @@ impl Http2 {
             out.clear();
         }
         if self.failed {
+            self.note_cut(io);
             if self.connection.take().is_some() {
                 io.fail();
             }
@@ -317,7 +386,10 @@ impl Multiplexed for Http2 {
         scratch::with(|scratch| {
             let Scratch { memory, out, block, known, .. } = &mut *scratch;
             let mut rest = bytes;
+            let beyond = self.connection.as_deref().map_or(0, ServerConnection::heads_beyond);
+            let heads = beyond as usize + io.lendable();
             while let Some(connection) = self.connection.as_deref_mut().filter(|_| !rest.is_empty() && !self.failed) {
+                connection.lend_heads(u32::try_from(heads).unwrap_or(u32::MAX));
                 let (taken, event) = connection.on_bytes(Offer { bytes: rest, second, memory }, out);
                 self.on_event(io, event, Lent { out, block, known });
                 if taken == 0 {
@@ -348,9 +420,15 @@ impl Multiplexed for Http2 {
         // is gone, as for nginx: its streams end now.
         self.failed |= held > 0;
         self.leave(io, &mut Vec::new());
+        self.note_cut(io);
         if self.connection.take().is_some() {
             io.close();
         }
+    }
+
+    fn on_gone(&mut self, io: &mut dyn Io) {
+        self.note_cut(io);
+        self.connection = None;
     }
 
     fn on_timer(&mut self, io: &mut dyn Io) {
@@ -358,6 +436,7 @@ impl Multiplexed for Http2 {
         let mut out = Vec::new();
         if self.head_since.is_some_and(|since| now.since(since) >= self.terms.head.timeout) {
             io.count(|counters| &mut counters.timeouts_header);
+            self.note_cut(io);
             frame::write_go_away(&mut out, 0, ErrorCode::NO_ERROR);
             self.ended = true;
             self.connection = None;
@@ -388,6 +467,12 @@ impl Multiplexed for Http2 {
     }
 }
 
+/// The client of a request that waited to begin wants no more of it.
+fn note_left(io: &mut dyn Io, (request, since): &(OwnedRequest, Time)) {
+    let waited = io.now().since(*since);
+    io.note_left((CLIENT_LEFT, waited), &request.get());
+}
+
 const fn second_of(now: Time) -> u32 {
     (now.as_nanos() / 1_000_000_000) as u32
 }
@@ -405,7 +490,8 @@ fn counted(flood: Flood) -> fn(&mut Counters) -> &mut u64 {
         Flood::Settings => |counters| &mut counters.flood_settings,
         Flood::Ping => |counters| &mut counters.flood_ping,
         Flood::Priority => |counters| &mut counters.flood_priority,
-        Flood::Empty => |counters| &mut counters.flood_empty,
+        // Clients answer nothing.
+        Flood::Empty | Flood::Interim => |counters| &mut counters.flood_empty,
         Flood::Window => |counters| &mut counters.flood_window,
         Flood::Padding => |counters| &mut counters.flood_padding,
         Flood::Table => |counters| &mut counters.flood_table,

@@ -155,7 +155,10 @@ impl<H: Handler> Server<H> {
 
     /// It is gone.
     pub(crate) fn on_carried_closed<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.with_protocol(net, id, |_, io| io.left());
+        self.with_protocol(net, id, |protocol, io| {
+            protocol.on_gone(io);
+            io.left();
+        });
     }
 
     /// Protocols look for which something was queued meanwhile.

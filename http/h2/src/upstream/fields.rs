@@ -8,9 +8,6 @@ use core::ops::ControlFlow;
 use hpack::HeaderField;
 use std::borrow::Cow;
 
-/// Interim answers on a stream are counted by what they cost: their fields have no other bound.
-const INTERIM: Flood = Flood::Empty;
-
 /// What is known of a section as its fields come.
 struct SectionReader<'a> {
     lines: &'a mut Vec<u8>,
@@ -56,7 +53,8 @@ impl SectionReader<'_> {
         Ok(())
     }
 
-    /// One, before all others, of three digits (RFC 9113 sections 8.3 and 8.3.2).
+    /// One, before all others, of three digits (RFC 9113 sections 8.3 and 8.3.2), and of a class that there is
+    /// (RFC 9110 section 15).
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Cow<'static, str>> {
         if self.is_trailers {
             return Err(shown("upstream sent invalid trailer ", name, value));
@@ -70,7 +68,7 @@ impl SectionReader<'_> {
         let code = number(value).filter(|_| value.len() == 3).and_then(|code| u16::try_from(code).ok());
         let text = String::from_utf8_lossy(value);
         match code {
-            Some(code @ 100..) if code != 101 => self.status = Some(code),
+            Some(code @ (100 | 102..=599)) => self.status = Some(code),
             Some(101) => return Err(format!("upstream sent unexpected :status \"{text}\"").into()),
             _ => return Err(format!("upstream sent invalid :status \"{text}\"").into()),
         }
@@ -140,7 +138,8 @@ impl<T: Copy> UpstreamConnection<T> {
         }
         let status = status.unwrap_or_default();
         if status < 200 {
-            self.budgets.spend(INTERIM)?;
+            // Their fields have no other bound.
+            self.budgets.spend(Flood::Interim)?;
             let lines = &memory.parts.lines;
             return Ok(UpstreamTold::Head { data, stream: number, status, lines, length: None, ends: false });
         }

@@ -49,6 +49,11 @@ impl<T: Copy> UpstreamConnection<T> {
         self.budgets.note(HEAD as u64 + u64::from(head.length), if is_useful { head.length.into() } else { 0 })?;
         let told = match frame::read(head, payload) {
             Ok(frame) => self.on_frame(frame, memory, out)?,
+            // Nothing follows from it (section 5.3.2), whatever it says.
+            Err(FrameError::Stream(..)) if head.kind == Kind::Priority => {
+                self.budgets.spend(Flood::Priority)?;
+                UpstreamTold::Nothing
+            }
             Err(FrameError::Connection(code)) => return Err(UpstreamFault::new(code, frame_fault(head))),
             Err(FrameError::Stream(stream, code)) => self.fail(stream, code, frame_fault(head), out)?,
         };

@@ -132,6 +132,8 @@ fn what_is_wrong_with_an_answer_ends_its_stream_alone() {
         (headers(1, &[(":status", "200"), (":status", "200")], true), "upstream sent duplicate :status header"),
         (headers(1, &[(":status", "20")], true), "upstream sent invalid :status \"20\""),
         (headers(1, &[(":status", "101")], false), "upstream sent unexpected :status \"101\""),
+        (headers(1, &[(":status", "600")], true), "upstream sent invalid :status \"600\""),
+        (headers(1, &[(":status", "099")], true), "upstream sent invalid :status \"099\""),
         (headers(1, &[(":status", "103")], true), "upstream prematurely closed stream"),
         (headers(1, &[(":status", "200"), ("Upper", "1")], true), "upstream sent invalid header: \"Upper: 1\""),
         (headers(1, &[(":status", "200"), ("a", "b\nc")], true), "upstream sent invalid header: \"a: b\nc\""),
@@ -172,6 +174,17 @@ fn what_is_wrong_with_an_answer_ends_its_stream_alone() {
     }
 }
 
+/// RFC 9113 section 5.3.2: PRIORITY means nothing any more, whatever it says.
+#[test]
+fn a_priority_harms_no_answer() {
+    let (mut conn, mut out) = opened();
+    for payload in [&[0, 0, 0, 1, 9][..], &[0, 0, 0, 0, 9], &[0, 0, 0, 1], &[]] {
+        assert_eq!(told(&mut conn, &one(Kind::Priority, 0, 1, payload), &mut out), Ok(Vec::new()));
+    }
+    let answer = told(&mut conn, &headers(1, &[(":status", "204")], true), &mut out);
+    assert_eq!((answer, out.len()), (Ok(vec!["7 head 204 Some(0) true ".to_owned()]), 0));
+}
+
 #[test]
 fn what_is_wrong_with_a_connection_ends_it() {
     let many = |kind, count: usize, payload: &[u8]| one(kind, 0, 0, payload).repeat(count);
@@ -184,6 +197,14 @@ fn what_is_wrong_with_a_connection_ends_it() {
         (
             [headers(1, &[(":status", "200")], false), data(1, 0, false).repeat(300)].concat(),
             "upstream sent too much of http2 frames (empty frames)",
+        ),
+        (
+            headers(1, &[(":status", "103")], false).repeat(300),
+            "upstream sent too much of http2 frames (interim answers)",
+        ),
+        (
+            one(Kind::Priority, 0, 1, &[0, 0, 0, 1, 9]).repeat(1_100),
+            "upstream sent too much of http2 frames (PRIORITY)",
         ),
         (data(2, 1, false), "upstream sent data frame for unknown stream 2"),
         (data(5, 1, false), "upstream sent data frame for unknown stream 5"),

@@ -11,8 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 const CONF: &str = "\
-    http { log_format l '\"$request\" $status \"$request_completion\" $request_length $host \
-    $request_method $request_uri $server_protocol \"$http_x_a\"'; access_log l.log l;\n\
+    http { map $status:$request_time $late { ~^408:0\\.[0-3] early; ~^408: late; default -; }\n\
+    log_format l '\"$request\" $status \"$request_completion\" $request_length $host \
+    $request_method $request_uri $server_protocol \"$http_x_a\" $late'; access_log l.log l;\n\
     client_header_timeout 500ms; client_body_timeout 500ms; keepalive_timeout 60s;\n\
     server { listen 127.0.0.1:80; server_name first; location / { return 200 ok; } location /hung { return 444; }\n\
     location /kept/ { proxy_pass http://127.0.0.1:81; }\n\
@@ -130,6 +131,38 @@ fn what_no_more_comes_of_is_logged() {
             assert_eq!(nginx, ours, "{}", sent.0);
         }
         assert_eq!(seen[0].1, seen[1].1);
+    });
+}
+
+/// What frames chunks may be as long as a head's lines, and what follows them as long as a head.
+#[test]
+fn long_extensions_of_chunks_and_trailers_are_taken_as_by_nginx() {
+    const CONF: &str = "\
+        http { log_format l '$request_uri $status'; access_log l.log l;\n\
+        server { listen 127.0.0.1:80; location / { proxy_pass http://127.0.0.1:82; } }\n\
+        server { listen 127.0.0.1:82; return 200 \"got $content_length\\n\"; } }";
+    let extension = format!(";a={}", "e".repeat(4_000));
+    let chunks = |name: &str, extension: &str, trailers: &str| {
+        let head = format!("POST /{name} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n");
+        format!("{head}\r\n3{extension}\r\nabc\r\n2\r\nde\r\n0\r\n{trailers}\r\n")
+    };
+    let trailers: String = (0..60).map(|at| format!("X-{at}: {}\r\n", "t".repeat(100))).collect();
+    let sent = [chunks("extension", &extension, ""), chunks("trailers", "", &trailers)];
+    in_namespace(&[NGINX], || {
+        let seen = both(|is_nginx| {
+            let server = Server::start(is_nginx, "chunks", CONF);
+            let answers = sent.clone().map(|bytes| {
+                let mut stream = TcpStream::connect("127.0.0.1:80").unwrap();
+                stream.write_all(bytes.as_bytes()).unwrap();
+                let mut came = String::new();
+                let _ = stream.read_to_string(&mut came);
+                [came.lines().next(), came.lines().last()].map(|line| line.unwrap_or_default().to_owned())
+            });
+            server.running.stop();
+            answers
+        });
+        assert_eq!(seen[0], seen[1]);
+        assert!(seen[0].iter().all(|[first, last]| first.contains(" 200 ") && last == "got 5"), "{seen:?}");
     });
 }
 

@@ -169,6 +169,14 @@ impl Runner<'_> {
             }
         }
     }
+
+    /// Says what is wrong with a body whose answer has begun: that tells of it by its end alone.
+    pub(super) fn tell_of_broken_body(&mut self) {
+        let failure = self.course.body.as_deref_mut().and_then(|body| body.failure.take());
+        if let Some(BodyFailure::Told(level, _, text)) = failure {
+            self.tell(level, || text.into_bytes());
+        }
+    }
 }
 
 impl Rest {
@@ -190,7 +198,8 @@ impl Engine {
             BodyState::Streamed(bytes) => *bytes,
         };
         if so_far.saturating_add(bytes.len() as u64) > body.most {
-            self.break_body(replies, token, too_long(so_far, bytes.len()));
+            let is_http2 = replies.about(id).http2;
+            self.break_body(replies, token, too_long((so_far, bytes.len() as u64), is_http2));
             return 0;
         }
         let BodyState::Kept(received) = &mut body.state else {
@@ -233,7 +242,8 @@ impl Engine {
             BodyState::Streamed(bytes) => *bytes,
         };
         let failure = match why {
-            BodyCut::TooLong => too_long(so_far, 0),
+            BodyCut::TooLong if replies.about(id).http2 => too_long((wire, 0), true),
+            BodyCut::TooLong => too_long((so_far, 0), false),
             BodyCut::Late => BodyFailure::Status(408),
             BodyCut::Malformed => {
                 BodyFailure::Told(ErrorLevel::ERROR, 400, "client sent invalid chunked body".to_owned())
@@ -366,9 +376,10 @@ fn no_place(why: &BodyError) -> BodyFailure {
     BodyFailure::Told(ErrorLevel::CRIT, 500, why.to_string())
 }
 
-/// So many bytes, and more, are too many.
-fn too_long(so_far: u64, more: usize) -> BodyFailure {
-    let text = format!("client intended to send too large chunked body: {so_far}+{more} bytes");
+/// So many bytes, and more, are too many: in nginx's words, which by HTTP/2 has no chunks to tell apart.
+fn too_long((so_far, more): (u64, u64), is_http2: bool) -> BodyFailure {
+    let bytes = if is_http2 { (so_far + more).to_string() } else { format!("{so_far}+{more}") };
+    let text = format!("client intended to send too large chunked body: {bytes} bytes");
     BodyFailure::Told(ErrorLevel::ERROR, 413, text)
 }
 

@@ -81,6 +81,8 @@ impl Engine {
         let Some((server, block)) = server.zip(block) else { return false };
         let token = self.rest.token();
         let mut course = self.rest.begin(&loaded, id, &request, replies);
+        let waited = u64::try_from(refused.waited.as_nanos()).unwrap_or(0);
+        course.started = Time::from_nanos(course.started.as_nanos().saturating_sub(waited));
         (course.listener, course.server, course.block, course.place) = (listener, server, block, block);
         course.about.http10 = request.line().ends_with(b"HTTP/1.0");
         self.rest.clock.now = replies.now();

@@ -231,7 +231,12 @@ impl Engine {
             let _ = self.rest.ask_for(replies, token, |ask, turn| ask.end_stream(turn));
             return;
         }
-        self.with_runner(replies, token, |runner| runner.end_relay());
+        self.with_runner(replies, token, |runner| {
+            runner.end_relay();
+            if replying {
+                runner.tell_of_broken_body();
+            }
+        });
         if !replying {
             // It ends with what the body failed with.
             self.go_on(replies, token);

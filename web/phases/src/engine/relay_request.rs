@@ -152,7 +152,9 @@ impl Runner<'_> {
         let passes = rules.passes_body && rules.body.is_none();
         let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
         // The length of chunks is known, where all of them are there.
-        let stream = BodyStream { length: body.length.or(body.at_hand), records: false, ended: false };
+        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        let keeps = block.map_or(0, |block| block.body.buffer);
+        let stream = BodyStream { length: body.length.or(body.at_hand), records: false, ended: false, keeps };
         // Without chunks there is no telling where it ends.
         let may = has_end || stream.length.is_some();
         match body.state {

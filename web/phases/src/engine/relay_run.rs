@@ -38,7 +38,12 @@ impl Runner<'_> {
     pub(super) fn ask<T>(&mut self, act: impl FnOnce(&mut Ask, &mut AskTurn<'_>) -> T) -> Option<T> {
         let relay = self.course.relay.as_deref_mut()?;
         let (kept, groups, now) = (&mut self.rest.kept, &self.loaded.groups, self.clock.now);
-        let done = act(&mut relay.ask, &mut AskTurn { io: self.replies, kept, groups, now });
+        let shut = self.course.about.http2 && self.replies.flow(self.course.id).room == 0;
+        let mut turn = AskTurn { io: self.replies, kept, groups, now };
+        let done = act(&mut relay.ask, &mut turn);
+        if shut {
+            relay.ask.receive_little(&mut turn);
+        }
         if relay.ask.has_notes() {
             self.tell_notes();
         }

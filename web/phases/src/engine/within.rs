@@ -223,8 +223,8 @@ impl Upstreams for SubReplies<'_> {
         self.replies.unsent_upstream(id)
     }
 
-    fn resume_upstream(&mut self, id: UpstreamId) {
-        self.replies.resume_upstream(id);
+    fn receive_upstream(&mut self, id: UpstreamId, most: usize) {
+        self.replies.receive_upstream(id, most);
     }
 
     fn set_upstream_timer(&mut self, id: UpstreamId, at: Option<Time>) {

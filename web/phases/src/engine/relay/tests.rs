@@ -161,9 +161,9 @@ impl Upstreams for World {
         self.passed += 1;
         true
     }
-    fn resume_upstream(&mut self, id: UpstreamId) {
+    fn receive_upstream(&mut self, id: UpstreamId, most: usize) {
         if let Some(link) = self.link(id) {
-            link.resumed = true;
+            link.resumed |= most == usize::MAX;
         }
     }
     fn set_upstream_timer(&mut self, id: UpstreamId, at: Option<Time>) {
