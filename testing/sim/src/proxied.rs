@@ -10,6 +10,7 @@
 //! in every byte, so that a mixture shows at once.
 
 pub mod client;
+pub mod multiplexed;
 pub mod origin;
 pub mod plan;
 pub mod streams;
@@ -22,6 +23,7 @@ use client::Clients;
 use core::net::SocketAddr;
 use core::time::Duration;
 use link::{FaultPlan, Impairment, Probability};
+use multiplexed::StreamClients;
 use nginx::{ConfFiles, Configuration, Surroundings};
 use origin::Origin;
 use server::{Config, Server, WallClock};
@@ -52,7 +54,7 @@ const CONF: &str = "\
     location /paced/ { proxy_limit_rate 40k; limit_rate 60k; proxy_buffers 2 4k; proxy_pass http://two; }\n\
     } }";
 
-/// What upstreams speak.
+/// What is spoken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     /// HTTP/1.1, and HTTP/1.0 at one place.
@@ -61,15 +63,72 @@ pub enum Protocol {
     Http2,
 }
 
-impl Protocol {
-    /// The configuration of a proxy whose upstreams speak it.
+/// What clients and upstreams speak.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spoken {
+    /// Clients.
+    pub clients: Protocol,
+    /// Upstreams.
+    pub upstreams: Protocol,
+}
+
+impl Spoken {
+    /// HTTP/1.1 on both sides.
+    pub const HTTP1: Self = Self { clients: Protocol::Http1, upstreams: Protocol::Http1 };
+
+    /// The configuration of a proxy between them.
     fn conf(self) -> String {
-        match self {
-            Self::Http1 => CONF.to_owned(),
-            Self::Http2 => CONF
+        let conf = match self.upstreams {
+            Protocol::Http1 => CONF.to_owned(),
+            Protocol::Http2 => CONF
                 .replace("proxy_http_version 1.1; proxy_set_header Connection '';", "proxy_http_version 2;")
                 .replace("proxy_http_version 1.0; proxy_set_header Connection close;", ""),
+        };
+        match self.clients {
+            Protocol::Http1 => conf,
+            Protocol::Http2 => conf.replace("listen 80;", "listen 80; http2 on;"),
         }
+    }
+}
+
+/// What was counted, by kind, and what must not be.
+type Told<'a> = (&'a BTreeMap<&'static str, u64>, &'a [String]);
+
+/// All clients of a world.
+trait Asking: App {
+    /// Whether all of them are done, and their connections gone.
+    fn is_done(&self) -> bool;
+    /// What is still waited for.
+    fn under_way(&self) -> Vec<String>;
+    /// What they were given.
+    fn told(&self) -> Told<'_>;
+}
+
+impl Asking for Clients {
+    fn is_done(&self) -> bool {
+        Self::is_done(self)
+    }
+
+    fn under_way(&self) -> Vec<String> {
+        Self::under_way(self).collect()
+    }
+
+    fn told(&self) -> Told<'_> {
+        (&self.seen, &self.objections)
+    }
+}
+
+impl Asking for StreamClients {
+    fn is_done(&self) -> bool {
+        Self::is_done(self)
+    }
+
+    fn under_way(&self) -> Vec<String> {
+        Self::under_way(self).collect()
+    }
+
+    fn told(&self) -> Told<'_> {
+        (&self.seen, &self.objections)
     }
 }
 
@@ -77,8 +136,8 @@ impl Protocol {
 trait Upstream: App {
     /// Connections that are open.
     fn open(&self) -> usize;
-    /// What was injected, by kind, and what must not be.
-    fn told(&self) -> (&BTreeMap<&'static str, u64>, &[String]);
+    /// What was injected.
+    fn told(&self) -> Told<'_>;
 }
 
 impl Upstream for Origin {
@@ -86,7 +145,7 @@ impl Upstream for Origin {
         Self::open(self)
     }
 
-    fn told(&self) -> (&BTreeMap<&'static str, u64>, &[String]) {
+    fn told(&self) -> Told<'_> {
         (&self.injected, &self.objections)
     }
 }
@@ -96,7 +155,7 @@ impl Upstream for Streams {
         Self::open(self)
     }
 
-    fn told(&self) -> (&BTreeMap<&'static str, u64>, &[String]) {
+    fn told(&self) -> Told<'_> {
         (&self.injected, &self.objections)
     }
 }
@@ -164,9 +223,9 @@ fn at(host: usize, family: usize) -> SocketAddr {
     SocketAddr::new(addresses(host)[family], PORT)
 }
 
-fn proxy(protocol: Protocol, family: usize) -> Server {
+fn proxy(spoken: Spoken, family: usize) -> Server {
     let text =
-        protocol.conf().replace("{one}", &at(1, family).to_string()).replace("{other}", &at(2, family).to_string());
+        spoken.conf().replace("{one}", &at(1, family).to_string()).replace("{other}", &at(2, family).to_string());
     let configuration = Configuration::read(&mut Text(text), Path::new("/nginx.conf"), b"");
     let configuration = configuration.unwrap_or_else(|why| panic!("{why}"));
     let around = Surroundings { prefix: Path::new("/tmp"), hostname: "proxy", root: false, resolve: |_| Vec::new() };
@@ -193,17 +252,23 @@ fn weather(rng: &mut Rng) -> Impairment {
 /// When an upstream is killed, and when it is there again.
 type Kills = VecDeque<(Time, Time)>;
 
-struct World<U> {
+struct World<C, U> {
     fabric: Fabric,
     proxy: Host<Server>,
     origins: [Host<U>; 2],
-    clients: Host<Clients>,
+    clients: Host<C>,
 }
 
-impl<U: Upstream> World<U> {
+impl<C: Asking, U: Upstream> World<C, U> {
     /// Upstreams are made of the seed, whether they are the second of two, whether nothing but
-    /// single requests goes wrong, and when they are killed.
-    fn new(seed: u64, protocol: Protocol, upstream: fn(u64, bool, bool, Kills) -> U) -> Self {
+    /// single requests goes wrong, and when they are killed; clients of the seed, whom they ask,
+    /// how many they are and how much they ask, and whether nothing but upstreams goes wrong.
+    fn new(
+        seed: u64,
+        spoken: Spoken,
+        clients: fn(u64, SocketAddr, (usize, u32), bool) -> C,
+        upstream: fn(u64, bool, bool, Kills) -> U,
+    ) -> Self {
         let rng = &mut Rng::new(seed);
         let mut fabric = Fabric::default();
         let (is_calm, family) = (rng.one_in(3), rng.range(0, 1) as usize);
@@ -231,7 +296,7 @@ impl<U: Upstream> World<U> {
         let [to_proxy, to_one, to_other, to_clients] = plans;
         let host = |index, faults, seed| (host_config(index, 1_500), faults, 1_024, seed);
         let (config, faults, ring, keys) = host(0, to_proxy, rng.next());
-        let proxy = fabric.host(config, faults, ring, keys, proxy(protocol, family));
+        let proxy = fabric.host(config, faults, ring, keys, proxy(spoken, family));
         let mut origin = |index, faults, is_second, rng: &mut Rng| {
             let (config, faults, ring, keys) = host(index, faults, rng.next());
             let origin = upstream(seed, is_second, is_calm, kills(rng));
@@ -239,7 +304,7 @@ impl<U: Upstream> World<U> {
         };
         let origins = [origin(1, to_one, false, rng), origin(2, to_other, true, rng)];
         let (config, faults, ring, keys) = host(3, to_clients, rng.next());
-        let clients = Clients::new(seed, at(0, family), (CLIENTS, REQUESTS), is_calm);
+        let clients = clients(seed, at(0, family), (CLIENTS, REQUESTS), is_calm);
         let clients = fabric.host(config, faults, ring, keys, clients);
         Self { fabric, proxy, origins, clients }
     }
@@ -254,7 +319,7 @@ impl<U: Upstream> World<U> {
         let mut outcome = Proxied::default();
         while !self.clients.silo.app.is_done() {
             if self.fabric.elapsed() > LIMIT || self.fabric.turns() > MOST_TURNS {
-                let stuck = self.clients.silo.app.under_way().map(|what| format!("stuck: {what}"));
+                let stuck = self.clients.silo.app.under_way().into_iter().map(|what| format!("stuck: {what}"));
                 outcome.objections.extend(stuck);
                 outcome.objections.push(format!("it does not come to an end: {}", self.busy()));
                 break;
@@ -277,8 +342,9 @@ impl<U: Upstream> World<U> {
             }
             outcome.objections.extend(objections.iter().cloned());
         }
-        outcome.seen = self.clients.silo.app.seen.clone();
-        outcome.objections.extend(self.clients.silo.app.objections.iter().cloned());
+        let (seen, objections) = self.clients.silo.app.told();
+        outcome.seen.clone_from(seen);
+        outcome.objections.extend(objections.iter().cloned());
         outcome
     }
 
@@ -326,11 +392,12 @@ impl<U: Upstream> World<U> {
 
 /// The world of a seed, from its start to its end.
 #[must_use]
-pub fn simulate_proxied(seed: u64, protocol: Protocol) -> Proxied {
-    match protocol {
-        Protocol::Http1 => {
-            World::new(seed, protocol, |seed, is_second, _, kills| Origin::new(seed, is_second, kills)).run()
-        }
-        Protocol::Http2 => World::new(seed, protocol, Streams::new).run(),
+pub fn simulate_proxied(seed: u64, spoken: Spoken) -> Proxied {
+    let lines = |seed, is_second, _: bool, kills| Origin::new(seed, is_second, kills);
+    match (spoken.clients, spoken.upstreams) {
+        (Protocol::Http1, Protocol::Http1) => World::new(seed, spoken, Clients::new, lines).run(),
+        (Protocol::Http1, Protocol::Http2) => World::new(seed, spoken, Clients::new, Streams::new).run(),
+        (Protocol::Http2, Protocol::Http1) => World::new(seed, spoken, StreamClients::new, lines).run(),
+        (Protocol::Http2, Protocol::Http2) => World::new(seed, spoken, StreamClients::new, Streams::new).run(),
     }
 }

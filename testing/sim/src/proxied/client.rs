@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use wire::Time;
 
 /// A client that waits longer than this waits for nothing.
-const PATIENCE: Duration = Duration::from_secs(400);
+pub(super) const PATIENCE: Duration = Duration::from_secs(400);
 
 /// What comes to a client that has left is taken for so long.
 const LINGER: Duration = Duration::from_millis(200);

@@ -349,6 +349,8 @@ impl Plan {
     pub fn is_well(&self) -> bool {
         let second = self.may_be_seconds();
         let early = matches!(self.fault, Fault::Hangs | Fault::ClosesAt(0) | Fault::ResetsAt(0));
-        self.manner == Manner::Waits && (self.fault == Fault::None || second && early)
+        // A body that nobody keeps cannot be asked with again, where a server has not processed it.
+        let is_kept = self.sent == 0 || self.place != "streamed";
+        self.manner == Manner::Waits && is_kept && (self.fault == Fault::None || second && early)
     }
 }

@@ -19,13 +19,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use wire::Time;
 
 /// What a client begins with (RFC 9113 section 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes of a payload, at most: nobody says that more is taken.
-const LONGEST: usize = 16_384;
+pub(super) const LONGEST: usize = 16_384;
 
 /// The first window of streams and connections (RFC 9113 section 6.9.2).
-const WINDOW: i64 = 65_535;
+pub(super) const WINDOW: i64 = 65_535;
 
 /// A request that is answered.
 #[derive(Debug)]
