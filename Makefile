@@ -179,6 +179,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
 		"what intervals are worth|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \
 		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
+		"the same where they speak HTTP/2|$(RUN) --package sim -- --upstream-faults 10000 --http2" \
 		"BoringSSL's test runner against our TLS (BOGO=its sources)|CARGO='$(CARGO)' BOGO='$(BOGO)' scripts/bogo.sh" \
 		"HPACK's published cases (HPACK_CASES)|CARGO='$(CARGO)' HPACK_CASES='$(HPACK_CASES)' scripts/hpack-cases.sh" \
 		"tlsfuzzer's scripts (TLSFUZZER=its sources)|TLSFUZZER='$(TLSFUZZER)' $(SUDO) scripts/tlsfuzzer.sh $(NEARSIDE)" \

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use core::time::Duration;
-use sim::proxied::Proxied;
+use sim::proxied::{Protocol, Proxied};
 use sim::transfer::{Transfer, table};
 use sim::world::World;
 use sim::{Outcome, Scenario, simulate, simulate_bare, simulate_proxied, simulate_sealed, simulate_silos};
@@ -46,6 +46,9 @@ struct Arguments {
     /// one alone.
     #[arg(long, value_name = "COUNT", conflicts_with = "seeds")]
     upstream_faults: Option<u64>,
+    /// These upstreams speak HTTP/2.
+    #[arg(long, requires = "upstream_faults")]
+    http2: bool,
     /// Print the table of loss, delay and buffer.
     #[arg(long)]
     table: bool,
@@ -77,9 +80,10 @@ fn main() -> ExitCode {
     }
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     if let Some(count) = arguments.upstream_faults {
+        let protocol = if arguments.http2 { Protocol::Http2 } else { Protocol::Http1 };
         return match arguments.seed {
-            Some(seed) => told(seed, &simulate_proxied(seed)),
-            None => many_proxied(arguments.first, count, threads),
+            Some(seed) => told(seed, &simulate_proxied(seed, protocol)),
+            None => many_proxied(arguments.first, count, protocol, threads),
         };
     }
     if let Some(seed) = arguments.seed {
@@ -128,7 +132,7 @@ fn told(seed: u64, outcome: &Proxied) -> ExitCode {
 }
 
 /// Seeds of the proxy, until so many faults were injected.
-fn many_proxied(first: u64, faults: u64, threads: usize) -> ExitCode {
+fn many_proxied(first: u64, faults: u64, protocol: Protocol, threads: usize) -> ExitCode {
     let next = AtomicU64::new(first);
     let done: Mutex<(Proxied, Vec<u64>, u64)> = Mutex::default();
     std::thread::scope(|scope| {
@@ -136,7 +140,7 @@ fn many_proxied(first: u64, faults: u64, threads: usize) -> ExitCode {
             scope.spawn(|| {
                 while done.lock().is_ok_and(|done| done.0.faults() < faults) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    let outcome = std::panic::catch_unwind(|| simulate_proxied(seed));
+                    let outcome = std::panic::catch_unwind(|| simulate_proxied(seed, protocol));
                     let Ok(mut done) = done.lock() else { return };
                     let failed = match &outcome {
                         Ok(outcome) => {
@@ -148,7 +152,8 @@ fn many_proxied(first: u64, faults: u64, threads: usize) -> ExitCode {
                     done.2 += 1;
                     if !failed.is_empty() {
                         done.1.push(seed);
-                        let replay = format!("cargo run --release -p sim -- --upstream-faults 0 --seed {seed}");
+                        let option = if protocol == Protocol::Http2 { " --http2" } else { "" };
+                        let replay = format!("cargo run --release -p sim -- --upstream-faults 0{option} --seed {seed}");
                         println!("seed {seed}:\n  {failed}\n  replay: {replay}");
                     }
                 }

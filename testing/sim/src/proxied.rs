@@ -12,10 +12,12 @@
 pub mod client;
 pub mod origin;
 pub mod plan;
+pub mod streams;
 
 use crate::fabric::{Fabric, Host, Node};
 use crate::rng::Rng;
 use crate::scenario::{PORT, addresses, host_config};
+use app::App;
 use client::Clients;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -28,6 +30,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use streams::Streams;
 use wire::Time;
 
 /// What the proxy is told. `{one}` and `{other}` are the upstreams.
@@ -48,6 +51,55 @@ const CONF: &str = "\
     location /stays/ { proxy_ignore_client_abort on; proxy_pass http://kept; }\n\
     location /paced/ { proxy_limit_rate 40k; limit_rate 60k; proxy_buffers 2 4k; proxy_pass http://two; }\n\
     } }";
+
+/// What upstreams speak.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    /// HTTP/1.1, and HTTP/1.0 at one place.
+    Http1,
+    /// HTTP/2: requests share connections.
+    Http2,
+}
+
+impl Protocol {
+    /// The configuration of a proxy whose upstreams speak it.
+    fn conf(self) -> String {
+        match self {
+            Self::Http1 => CONF.to_owned(),
+            Self::Http2 => CONF
+                .replace("proxy_http_version 1.1; proxy_set_header Connection '';", "proxy_http_version 2;")
+                .replace("proxy_http_version 1.0; proxy_set_header Connection close;", ""),
+        }
+    }
+}
+
+/// An upstream of a world.
+trait Upstream: App {
+    /// Connections that are open.
+    fn open(&self) -> usize;
+    /// What was injected, by kind, and what must not be.
+    fn told(&self) -> (&BTreeMap<&'static str, u64>, &[String]);
+}
+
+impl Upstream for Origin {
+    fn open(&self) -> usize {
+        Self::open(self)
+    }
+
+    fn told(&self) -> (&BTreeMap<&'static str, u64>, &[String]) {
+        (&self.injected, &self.objections)
+    }
+}
+
+impl Upstream for Streams {
+    fn open(&self) -> usize {
+        Self::open(self)
+    }
+
+    fn told(&self) -> (&BTreeMap<&'static str, u64>, &[String]) {
+        (&self.injected, &self.objections)
+    }
+}
 
 /// Clients of a world, and requests that they share.
 const CLIENTS: usize = 6;
@@ -112,8 +164,9 @@ fn at(host: usize, family: usize) -> SocketAddr {
     SocketAddr::new(addresses(host)[family], PORT)
 }
 
-fn proxy(family: usize) -> Server {
-    let text = CONF.replace("{one}", &at(1, family).to_string()).replace("{other}", &at(2, family).to_string());
+fn proxy(protocol: Protocol, family: usize) -> Server {
+    let text =
+        protocol.conf().replace("{one}", &at(1, family).to_string()).replace("{other}", &at(2, family).to_string());
     let configuration = Configuration::read(&mut Text(text), Path::new("/nginx.conf"), b"");
     let configuration = configuration.unwrap_or_else(|why| panic!("{why}"));
     let around = Surroundings { prefix: Path::new("/tmp"), hostname: "proxy", root: false, resolve: |_| Vec::new() };
@@ -137,15 +190,20 @@ fn weather(rng: &mut Rng) -> Impairment {
     }
 }
 
-struct World {
+/// When an upstream is killed, and when it is there again.
+type Kills = VecDeque<(Time, Time)>;
+
+struct World<U> {
     fabric: Fabric,
     proxy: Host<Server>,
-    origins: [Host<Origin>; 2],
+    origins: [Host<U>; 2],
     clients: Host<Clients>,
 }
 
-impl World {
-    fn new(seed: u64) -> Self {
+impl<U: Upstream> World<U> {
+    /// Upstreams are made of the seed, whether they are the second of two, whether nothing but
+    /// single requests goes wrong, and when they are killed.
+    fn new(seed: u64, protocol: Protocol, upstream: fn(u64, bool, bool, Kills) -> U) -> Self {
         let rng = &mut Rng::new(seed);
         let mut fabric = Fabric::default();
         let (is_calm, family) = (rng.one_in(3), rng.range(0, 1) as usize);
@@ -173,10 +231,10 @@ impl World {
         let [to_proxy, to_one, to_other, to_clients] = plans;
         let host = |index, faults, seed| (host_config(index, 1_500), faults, 1_024, seed);
         let (config, faults, ring, keys) = host(0, to_proxy, rng.next());
-        let proxy = fabric.host(config, faults, ring, keys, proxy(family));
+        let proxy = fabric.host(config, faults, ring, keys, proxy(protocol, family));
         let mut origin = |index, faults, is_second, rng: &mut Rng| {
             let (config, faults, ring, keys) = host(index, faults, rng.next());
-            let origin = Origin::new(seed, is_second, kills(rng));
+            let origin = upstream(seed, is_second, is_calm, kills(rng));
             fabric.host(config, faults, ring, keys, origin)
         };
         let origins = [origin(1, to_one, false, rng), origin(2, to_other, true, rng)];
@@ -213,10 +271,11 @@ impl World {
         }
         outcome.frames = self.fabric.frames();
         for origin in &self.origins {
-            for (kind, count) in &origin.silo.app.injected {
+            let (injected, objections) = origin.silo.app.told();
+            for (kind, count) in injected {
                 *outcome.injected.entry(kind).or_default() += count;
             }
-            outcome.objections.extend(origin.silo.app.objections.iter().cloned());
+            outcome.objections.extend(objections.iter().cloned());
         }
         outcome.seen = self.clients.silo.app.seen.clone();
         outcome.objections.extend(self.clients.silo.app.objections.iter().cloned());
@@ -267,6 +326,11 @@ impl World {
 
 /// The world of a seed, from its start to its end.
 #[must_use]
-pub fn simulate_proxied(seed: u64) -> Proxied {
-    World::new(seed).run()
+pub fn simulate_proxied(seed: u64, protocol: Protocol) -> Proxied {
+    match protocol {
+        Protocol::Http1 => {
+            World::new(seed, protocol, |seed, is_second, _, kills| Origin::new(seed, is_second, kills)).run()
+        }
+        Protocol::Http2 => World::new(seed, protocol, Streams::new).run(),
+    }
 }

@@ -38,6 +38,14 @@ impl AskTurn<'_> {
         }
     }
 
+    /// More is to be read at this time, and the server is not late before it.
+    pub(crate) fn set_pace(&mut self, link: AskLink, at: Option<Time>) {
+        match link {
+            AskLink::Own(id) => self.io.set_upstream_timer(id, at),
+            AskLink::Shared(id) => self.kept.shared.set_pace(id, at),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn resume(&mut self, link: AskLink) {
         match link {

@@ -84,8 +84,10 @@ impl Ask {
 
     /// Sets the server's timer by what was read.
     pub fn watch_body(&self, turn: &mut AskTurn<'_>) {
-        if let Some(link) = self.link {
-            turn.set_timer(link, self.reading.due);
+        match self.link {
+            Some(link) if self.reading.paced => turn.set_pace(link, self.reading.due),
+            Some(link) => turn.set_timer(link, self.reading.due),
+            None => {}
         }
     }
 

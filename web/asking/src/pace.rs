@@ -27,7 +27,9 @@ impl Ask {
             Some(left @ 1..) => Ok(usize::try_from(left).unwrap_or(usize::MAX)),
             _ => {
                 let due = u128::from(so_far) * 1_000 / u128::from(rate) + 1;
-                Err(Duration::from_millis(u64::try_from(due.saturating_sub(millis)).unwrap_or(u64::MAX)))
+                // In whole milliseconds, and never at once: nothing more may be read in this one.
+                let wait = u64::try_from(due.saturating_sub(millis)).unwrap_or(u64::MAX);
+                Err(Duration::from_millis(wait.max(1)))
             }
         }
     }

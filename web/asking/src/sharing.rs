@@ -67,6 +67,10 @@ impl Ask {
     /// is known by that.
     pub fn look_at_stream(&mut self, turn: &mut AskTurn<'_>) {
         let Some(id) = self.stream_id() else { return };
+        if turn.kept.shared.has_lost_link(id) {
+            // All that comes is here, and nobody's clock would ask for the rest of it.
+            self.reading.rate = 0;
+        }
         if let Some(answer) = self.answer_on_stream()
             && answer.end.is_none()
         {

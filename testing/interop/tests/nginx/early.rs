@@ -53,18 +53,13 @@ fn requests_come_before_their_handshake_is_over() {
         fs::create_dir_all(&folder).unwrap();
         sh(&folder, CERTIFICATES, "");
         let running = start_sides(&folder, configuration, 443);
-        let begun = "New, TLSv1.3\nEarly data was not sent\nGET early= .\n";
-        let early = "Reused, TLSv1.3\nEarly data was accepted\nGET early=1 r\n";
         for side in SIDES {
-            assert_eq!(ask(&folder, side, "begin -tls1_3"), begun, "{}", side.0);
-            assert_eq!(sorted(&ask(&folder, side, "early get")), sorted(early), "{}", side.0);
+            is_asked_early(&folder, side, ("get", "GET early=1 r", "GET early= r"));
         }
         for side in OURS.map(|at| SIDES[at]) {
             let name = side.0;
-            let passed = ask(&folder, side, "begin -tls1_3 > /dev/null; early passed");
-            assert!(passed.contains("accepted") && passed.contains("asked early=1"), "{name}: {passed}");
-            assert_eq!(ask(&folder, side, "begin -tls1_3"), begun, "{name}");
-            assert_eq!(sorted(&ask(&folder, side, "early get")), sorted(early), "{name}");
+            is_asked_early(&folder, side, ("passed", "asked early=1", "asked early="));
+            is_asked_early(&folder, side, ("get", "GET early=1 r", "GET early= r"));
             // Who sends it again is not believed, and asked for a whole handshake.
             let again = ask(&folder, side, "LIMIT=5 early get");
             assert!(again.contains("New, TLSv1.3") && again.contains("Early data was rejected"), "{name}: {again}");
@@ -84,6 +79,26 @@ fn requests_come_before_their_handshake_is_over() {
             running.stop();
         }
     });
+}
+
+/// How often a request is sent before its handshake's end until it is asked before it.
+const ATTEMPTS: usize = 50;
+
+/// A request of a session that was begun is accepted, and is asked while the handshake goes on: on a
+/// busy machine the client's last message of it may have come before the server looks, and then the
+/// request is one as any other.
+fn is_asked_early(folder: &Path, side: (&str, &str), (file, early, late): (&str, &str, &str)) {
+    let begun = "New, TLSv1.3\nEarly data was not sent\nGET early= .\n";
+    let answered = |answer: &str| format!("Reused, TLSv1.3\nEarly data was accepted\n{answer}\n");
+    for _ in 0..ATTEMPTS {
+        assert_eq!(ask(folder, side, "begin -tls1_3"), begun, "{}", side.0);
+        let told = ask(folder, side, &format!("early {file}"));
+        if sorted(&told) == sorted(&answered(early)) {
+            return;
+        }
+        assert_eq!(sorted(&told), sorted(&answered(late)), "{}", side.0);
+    }
+    panic!("{}: no request of {ATTEMPTS} was asked before its handshake's end", side.0);
 }
 
 /// `nearside load` sends requests so, and tells what came of them.

@@ -11,7 +11,7 @@ use load::{Expect, Figures, Load, Plan, Request, Reuse, Stop};
 use server::{Config, Respond, Server, WallClock};
 use silo::Silo;
 use sim::fabric::{Fabric, Node};
-use sim::proxied::{Proxied, simulate_proxied};
+use sim::proxied::{Protocol, Proxied, simulate_proxied};
 use sim::scenario::{PORT, addresses, host_config};
 use wire::Time;
 
@@ -63,10 +63,27 @@ fn run(reuse: Reuse, connections: u32, impairment: Impairment) -> Figures {
 fn upstreams_fail_and_nothing_leaks_or_mixes() {
     let mut all = Proxied::default();
     for seed in 0..8 {
-        let outcome = simulate_proxied(seed);
+        let outcome = simulate_proxied(seed, Protocol::Http1);
         assert_eq!(outcome.objections, [""; 0], "seed {seed}");
         if seed % 4 == 0 {
-            assert_eq!(outcome, simulate_proxied(seed), "seed {seed} is one world");
+            assert_eq!(outcome, simulate_proxied(seed, Protocol::Http1), "seed {seed} is one world");
+        }
+        all.add(&outcome);
+    }
+    assert!(all.faults() > 200 && all.injected.len() > 15, "{all:?}");
+    assert!(all.seen.get("200") > Some(&100) && all.seen.len() > 4, "{all:?}");
+}
+
+/// The same by HTTP/2, where many requests share a connection: one fails, and the others go on;
+/// what was not processed is asked again.
+#[test]
+fn upstreams_by_http2_fail_and_nothing_leaks_or_mixes() {
+    let mut all = Proxied::default();
+    for seed in 0..8 {
+        let outcome = simulate_proxied(seed, Protocol::Http2);
+        assert_eq!(outcome.objections, [""; 0], "seed {seed}");
+        if seed % 4 == 0 {
+            assert_eq!(outcome, simulate_proxied(seed, Protocol::Http2), "seed {seed} is one world");
         }
         all.add(&outcome);
     }
@@ -78,7 +95,7 @@ fn upstreams_fail_and_nothing_leaks_or_mixes() {
 /// nothing asked for the rest of it: the upstream was said to time out.
 #[test]
 fn a_chunk_s_line_is_read_in_two_at_a_rate() {
-    assert_eq!(simulate_proxied(107).objections, [""; 0]);
+    assert_eq!(simulate_proxied(107, Protocol::Http1).objections, [""; 0]);
 }
 
 /// Each request is answered whole, whatever the network does, on kept and on

@@ -131,6 +131,7 @@ impl SharedLinks {
         let ((number, generation), stream) = (one.link, one.number);
         if let Some(link) = self.link_mut(number).filter(|link| link.generation == generation) {
             link.waiting.retain(|waiting| *waiting != id);
+            link.attached = link.attached.saturating_sub(1);
             if stream != 0 {
                 link.conn.reset(stream, ErrorCode::CANCEL, &mut link.out);
             }

@@ -77,6 +77,8 @@ pub(super) struct SharedLink {
     /// How often what was gathered was sent.
     pub flushes: u32,
     pub is_dirty: bool,
+    /// Streams whose askers have not let go of them, the whole ones too: their timers run by this.
+    pub attached: u32,
     /// Streams that are not opened yet.
     pub waiting: VecDeque<StreamId>,
     /// Streams that wait for the connection's window, or for the data path.
@@ -104,7 +106,7 @@ impl SharedLink {
     }
 
     pub fn is_unused(&self) -> bool {
-        self.conn.open_streams() == 0 && self.waiting.is_empty()
+        self.attached == 0 && self.conn.open_streams() == 0 && self.waiting.is_empty()
     }
 
     pub const fn is_idle(&self) -> bool {
@@ -152,6 +154,7 @@ impl SharedLinks {
         (link.idle, link.idle_until) = (None, None);
         let (carried, opened, generation) = (link.carried, link.opened, link.generation);
         link.carried += 1;
+        link.attached += 1;
         if link.is_quiet(now) {
             // Whether it is there still is asked first.
             link.conn.ping(&mut link.out);
@@ -217,6 +220,7 @@ impl SharedLinks {
             replies: 0,
             flushes: 0,
             is_dirty: false,
+            attached: 1,
             waiting: VecDeque::from([stream]),
             blocked: VecDeque::new(),
             carried: 1,
@@ -320,6 +324,7 @@ impl SharedLinks {
                 match one.due {
                     Some(due) if due <= now => {
                         one.due = None;
+                        is_dead |= !one.is_paced;
                         late.push(slot);
                     }
                     Some(due) => next = Some(next.map_or(due, |next| next.min(due))),
@@ -327,7 +332,6 @@ impl SharedLinks {
                 }
             }
             for slot in late {
-                is_dead = true;
                 self.tell(slot, Pending::TIMER);
             }
             if let Some(link) = self.link_mut(number) {
@@ -344,8 +348,17 @@ impl SharedLinks {
 
     /// A stream's asker is to be told when this time has come.
     pub(crate) fn set_timer(&mut self, id: StreamId, at: Option<Time>) {
+        self.tell_at(id, at, false);
+    }
+
+    /// The same where that is to read more: its server is not asked whether it is alive.
+    pub(crate) fn set_pace(&mut self, id: StreamId, at: Option<Time>) {
+        self.tell_at(id, at, true);
+    }
+
+    fn tell_at(&mut self, id: StreamId, at: Option<Time>, is_paced: bool) {
         let Some(one) = self.stream_mut(id) else { return };
-        one.due = at;
+        (one.due, one.is_paced) = (at, is_paced);
         let ((number, generation), Some(at)) = (one.link, at) else { return };
         let Some(link) = self.link_mut(number).filter(|link| link.generation == generation) else { return };
         if link.streams_due.is_none_or(|due| at < due) {
@@ -396,6 +409,7 @@ impl SharedLinks {
     pub(super) fn end_link(&mut self, number: u32, why: &StreamEnd) {
         let Some(link) = self.link_mut(number) else { return };
         link.stage = LinkStage::Over;
+        let reference = (number, link.generation);
         let is_asked = link.pong.is_some();
         let waiting = core::mem::take(&mut link.waiting);
         let open = link.conn.drain();
@@ -407,6 +421,13 @@ impl SharedLinks {
             let end =
                 if is_asked { StreamEnd::Unprocessed(ErrorCode::NO_ERROR, UnprocessedBy::Us) } else { why.clone() };
             self.end_stream_by(id.slot, end);
+        }
+        // All of the others' answers is here, and no timer of theirs runs any more.
+        for slot in 0..self.streams.len() as u32 {
+            let one = &self.streams[slot as usize];
+            if one.is_used && one.link == reference {
+                self.tell(slot, Pending::OVER);
+            }
         }
         self.mark_dirty(number);
     }
@@ -429,6 +450,13 @@ impl SharedLinks {
             (link.idle, link.idle_until) = (None, None);
         }
         self.close_link(number);
+    }
+
+    /// Whether a stream's connection is over: no more comes, and its timer runs no more.
+    pub(crate) fn has_lost_link(&self, id: StreamId) -> bool {
+        let Some(one) = self.stream(id) else { return true };
+        let link = self.links.get(one.link.0 as usize).and_then(Option::as_deref);
+        link.is_none_or(|link| link.generation != one.link.1 || link.stage == LinkStage::Over)
     }
 
     /// No connection is used for further questions.

@@ -109,6 +109,8 @@ pub(super) struct StreamSlot {
     pub is_answered: bool,
     /// When its asker is to be told that it is late.
     pub due: Option<Time>,
+    /// That is to read more, and nobody is late.
+    pub is_paced: bool,
     /// What it is to send, and how much that is.
     pub out: VecDeque<OutPiece>,
     pub unsent: usize,
