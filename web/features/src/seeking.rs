@@ -10,10 +10,12 @@ pub(crate) const FEATURE: Feature = Feature {
     directives: &[
         DirectiveRow::new("flv", "flv", ValueForm::Own, |settings, _words| seek(settings, SeekFormat::Flv))
             .within(Context::LOCATION)
-            .taking(Arguments::exactly(0)),
+            .taking(Arguments::exactly(0))
+            .shown("- it takes a film to see it (testing/interop/tests/nginx/films.rs)"),
         DirectiveRow::new("mp4", "mp4", ValueForm::Own, |settings, _words| seek(settings, SeekFormat::Mp4))
             .within(Context::LOCATION)
-            .taking(Arguments::exactly(0)),
+            .taking(Arguments::exactly(0))
+            .shown("- it takes a film to see it (testing/interop/tests/nginx/films.rs)"),
         DirectiveRow::new("mp4", "mp4_buffer_size", ValueForm::Size, |settings, words| {
             settings.seeking.buffer = bytes(words)?;
             Ok(())
