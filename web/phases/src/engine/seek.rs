@@ -25,11 +25,15 @@ impl Runner<'_> {
         (file, path): (FileAt, &[u8]),
         answer: &mut Answer,
     ) -> Result<(), Flow> {
-        let excerpt = match block.features.seeking.format {
-            None => return Ok(()),
-            _ if self.course.args.is_empty() => return Ok(()),
-            Some(SeekFormat::Flv) => flv(&self.course.args, file.size),
-            Some(SeekFormat::Mp4) => {
+        let Some(format) = block.features.seeking.format else { return Ok(()) };
+        // What is ready for a request without a query is not for one with.
+        self.course.depends.on(Depends::QUERY);
+        if self.course.args.is_empty() {
+            return Ok(());
+        }
+        let excerpt = match format {
+            SeekFormat::Flv => flv(&self.course.args, file.size),
+            SeekFormat::Mp4 => {
                 let Some(span) = Span::asked(&self.course.args) else { return Ok(()) };
                 answer.takes_one_range = true;
                 self.cut_film(block, (file, path), span)?
