@@ -1,6 +1,6 @@
 //! Curves, drawn: as SVG for a page, and in plain characters for a terminal.
 
-use crate::drawing::{COLOURS, Drawing, TEXT, WIDTHS, class, figure};
+use crate::drawing::{Drawing, TEXT, class, figure};
 use crate::scale::{AxisScale, Range, label, nines, percentile};
 use crate::table::PageTable;
 use crate::text::{width, wrapped};
@@ -132,8 +132,7 @@ const ROWS: usize = 16;
 /// Drawings below each other, as one SVG document that stands by itself.
 #[must_use]
 pub fn svg_page<'a>(charts: impl Iterator<Item = &'a Chart>) -> String {
-    let mut drawing = Drawing::new(WIDTHS[1].0);
-    drawing.put(&format!("<style>{COLOURS}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>"));
+    let mut drawing = Drawing::alone();
     let mut titles = Vec::new();
     for chart in charts {
         drawing.paragraph(0.0, "title", &chart.title);

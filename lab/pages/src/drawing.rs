@@ -36,6 +36,13 @@ impl Drawing {
         Self { out: String::new(), width, top: 0.0 }
     }
 
+    /// One that stands by itself, as wide as the wider of a page, with its own colours.
+    pub(crate) fn alone() -> Self {
+        let mut drawing = Self::new(WIDTHS[1].0);
+        drawing.put(&format!("<style>{COLOURS}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>"));
+        drawing
+    }
+
     /// Anything; numbers are the caller's, text is escaped.
     pub(crate) fn put(&mut self, markup: &str) {
         self.out.push_str(markup);

@@ -13,6 +13,7 @@
 //! | `chart` | curves: as SVG, and in plain characters |
 //! | `scale` | axes: values to places, and round values on them |
 //! | `bars` | values by name, with their intervals |
+//! | `places` | what lies where: frames, what is in them, and what lies between |
 //! | `drawing` | SVG in a narrow and a wide form, of which a page shows one |
 //! | `text` | text that is no markup: escaped, measured, wrapped |
 //! | `tone` | how good or bad something is |
@@ -25,6 +26,7 @@ mod chart;
 mod drawing;
 mod inside;
 mod page;
+mod places;
 mod scale;
 mod shell;
 mod table;
@@ -37,6 +39,7 @@ pub use bars::{Bar, Bars};
 pub use chart::{Axis, Chart, CurvePoint, Series, svg_page};
 pub use inside::results_in;
 pub use page::{Page, PageHead, PagePart, PageVerdict};
+pub use places::{PlaceFrame, Placed, Places, svg_places};
 pub use scale::{AxisScale, nines, percentile};
 pub use shell::quoted;
 pub use table::PageTable;

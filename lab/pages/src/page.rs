@@ -4,6 +4,7 @@ use crate::bars::Bars;
 use crate::chart::Chart;
 use crate::drawing::COLOURS;
 use crate::inside::link;
+use crate::places::Places;
 use crate::shell::quoted;
 use crate::table::PageTable;
 use crate::text::escaped;
@@ -79,6 +80,8 @@ pub enum PagePart {
     Chart(Chart),
     /// Values by name.
     Bars(Bars),
+    /// What lies where.
+    Places(Places),
     /// A text as it is, shown when somebody asks for it.
     Whole(String, String),
 }
@@ -92,6 +95,12 @@ impl From<PageTable> for PagePart {
 impl From<Chart> for PagePart {
     fn from(chart: Chart) -> Self {
         Self::Chart(chart)
+    }
+}
+
+impl From<Places> for PagePart {
+    fn from(places: Places) -> Self {
+        Self::Places(places)
     }
 }
 
@@ -253,6 +262,10 @@ impl PagePart {
             }
             Self::Bars(bars) => {
                 bars.write(out);
+                Ok(())
+            }
+            Self::Places(places) => {
+                places.write(out);
                 Ok(())
             }
         };

@@ -7,10 +7,12 @@
 //! | `frames` | trials of frames, probes, the published measurement |
 //! | `method` | RFC 2544, searches, devices, settings of a device, forwarders |
 //! | `machine` | noise, recordings, audits, topologies |
+//! | `domains` | a topology as a picture |
 //! | `sides` | two sides compared |
 //! | `cells` | values as cells of tables |
 
 mod cells;
+mod domains;
 mod frames;
 mod load;
 mod machine;
@@ -29,6 +31,12 @@ pub struct ReadResult {
     known: KnownResult,
     whole: Value,
     text: String,
+}
+
+/// The picture of a topology, as its page has it, as one SVG document that stands by itself.
+#[must_use]
+pub fn topology_svg(whole: &Value) -> String {
+    pages::svg_places(&domains::places(whole))
 }
 
 /// How a page is filled.

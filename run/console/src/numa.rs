@@ -60,6 +60,10 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
         if let Some(place) = &plan.html {
             write_page(place, &results::page_of(&value)?)?;
         }
+        if let Some(place) = &plan.svg {
+            let written = std::fs::write(place, results::topology_svg(&value));
+            written.map_err(|why| format!("cannot write {}: {why}", place.display()))?;
+        }
         if plan.json {
             writeln!(out, "{value}")?;
         } else {

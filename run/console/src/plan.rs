@@ -17,6 +17,8 @@ pub struct NumaPlan {
     pub measure: bool,
     /// Where its page goes.
     pub html: Option<PathBuf>,
+    /// Where its picture goes.
+    pub svg: Option<PathBuf>,
     /// Print what sysfs says of it.
     pub record: bool,
     /// Another machine's; `None`: this one's.

@@ -65,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     targets::request_fields::TARGET,
     targets::site_toml::TARGET,
     targets::ssi::TARGET,
+    targets::mp4_cut::TARGET,
     targets::certificates::TARGET,
     targets::tls_hello::TARGET,
     targets::tls_records::TARGET,

@@ -12,6 +12,7 @@ pub mod http_client;
 pub mod http_server;
 pub mod http_values;
 pub mod lacp;
+pub mod mp4_cut;
 pub mod nginx_compile;
 pub mod nginx_conf;
 pub mod proxy_header;

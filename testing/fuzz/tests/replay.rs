@@ -137,3 +137,8 @@ fn excerpts() {
 fn results() {
     replay("results");
 }
+
+#[test]
+fn mp4_cut() {
+    replay("mp4_cut");
+}

@@ -10,6 +10,7 @@
 //! | `http2` | whether HTTP/2 is spoken, and how much of it at a time |
 //! | `limits` | how many requests and connections a client may have |
 //! | `secure_link` | links that only who knows a secret can make |
+//! | `seeking` | films from a time on: `mp4`, `flv` |
 //! | `sub_filter` | other texts in place of some |
 //!
 //! A room says what it has as rows ([`DirectiveRow`], [`VariableRow`], [`SiteKey`]): the
@@ -36,6 +37,7 @@ mod reach;
 mod row;
 mod rule;
 pub mod secure_link;
+pub mod seeking;
 pub mod sub_filter;
 pub mod units;
 mod value;
@@ -55,6 +57,7 @@ pub use reach::Reach;
 pub use row::{Declaration, DirectiveEffect, DirectiveRow, Refusal, Setter, VariableRow, Words};
 pub use rule::{Arguments, Context, ValueForm};
 pub use secure_link::SecureLink;
+pub use seeking::{SeekFormat, Seeking};
 pub use sub_filter::SubstituteRules;
 pub use value::{Value, ValueError, ValuePart, Variables};
 pub use view::{RequestView, Values};
@@ -80,6 +83,8 @@ pub struct FeatureSettings {
     pub limits: Arc<LimitRules>,
     /// `secure_link` and what belongs to it.
     pub secure_link: Option<Arc<SecureLink>>,
+    /// `mp4`, `flv` and what belongs to them.
+    pub seeking: Seeking,
     /// `sub_filter` and what belongs to it.
     pub sub_filter: Arc<SubstituteRules>,
 }
@@ -121,7 +126,7 @@ impl Feature {
 }
 
 /// All of them.
-static FEATURES: [Feature; 8] = [
+static FEATURES: [Feature; 9] = [
     auth_basic::FEATURE,
     compression::GZIP,
     compression::OTHERS,
@@ -129,6 +134,7 @@ static FEATURES: [Feature; 8] = [
     http2::FEATURE,
     limits::FEATURE,
     secure_link::FEATURE,
+    seeking::FEATURE,
     sub_filter::FEATURE,
 ];
 

@@ -107,6 +107,7 @@ impl Handler for Files {
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
         (self.second, self.date) = (second, *date);
         self.store.sweep();
+        self.cuts.sweep();
         self.streams.on_second(second, now);
     }
 
@@ -294,6 +295,7 @@ impl Files {
                 Done::Read { work, buffer, outcome } => self.on_chunk(replies, work, buffer, outcome),
                 Done::Listed { work, listing } => self.on_listed(work, listing),
                 Done::RealPath { work, path, found } => self.on_real_path(work, path, found),
+                Done::Cut { work, outcome } => self.on_cut(work, outcome),
                 Done::Reopened => {}
             }
         }

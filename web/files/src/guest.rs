@@ -3,19 +3,30 @@
 //! memory, or has it streamed. What has to be waited for, it is told of later.
 
 use crate::Files;
-use crate::config::Directory;
+use crate::config::{Directory, SMALL_CHUNK};
+use crate::cut::{CutOutcome, cut_memory};
+use crate::cuts::{CutAsked, Cutting};
+use crate::excerpt::Excerpt;
 use crate::folder::{Listing, RealPath};
 use crate::ids::{EntryId, Stamp, WorkId};
-use crate::reader::Job;
+use crate::reader::{CutOf, Job};
 use crate::store::{Entry, FileHead, Freshness, Kind};
-use crate::stream::{Rate, RateKept};
+use crate::stream::{Layout, Rate, RateKept};
 use crate::work::Work;
 use crate::worker::Unread;
 use app::Body;
 use exchange::{Composed, ExchangeId, Meta, Replies};
+use mp4::{Cutter, Span};
 use semantics::Request;
 use std::sync::Arc;
 use wire::Time;
+
+/// Files that are being cut at once, for each of which so much may be held as the largest head
+/// has; others wait.
+const AT_ONCE: usize = 4;
+
+/// Content in memory of up to so many bytes is cut at once.
+const AT_HAND: u64 = 64 << 10;
 
 /// Where a path leads, known within the turn in which it was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +75,8 @@ pub struct InMemory<'a> {
 pub struct Streamed {
     /// Its head, and which parts.
     pub composed: Composed,
+    /// What is sent in its place, of which the parts are then.
+    pub excerpt: Option<Excerpt>,
     /// No faster than this.
     pub rate: Option<Rate>,
     /// It is read a piece at a time though the data path sends files by itself: its
@@ -288,6 +301,69 @@ impl Files {
         }
     }
 
+    /// What is sent of an mp4 file for a span: at once, if the file is in memory. `waiter` is
+    /// told when that is known otherwise, and asks again.
+    pub fn cut(&mut self, id: ExchangeId, file: FileId, (rules, span): (mp4::Rules, Span), waiter: u32) -> Cutting {
+        let stamp = self.stamp(file);
+        if let Some(outcome) = self.cuts.take(waiter, (stamp, span)) {
+            return outcome.into();
+        }
+        let (of, size) = match self.cut_of(file) {
+            None => return Cutting::Failed,
+            Some((CutOf::Memory(bytes, start), size)) if size <= AT_HAND => {
+                let content = bytes.get(start..).unwrap_or_default();
+                return cut_memory(content, Cutter::new(rules, span, size)).into();
+            }
+            Some(found) => found,
+        };
+        let Some(work) = self.ask_reader(id, waiter) else { return Cutting::Full };
+        let cutter = Box::new(Cutter::new(rules, span, size));
+        self.cuts.line.push_back(CutAsked { work, wanted: (stamp, span), of, cutter });
+        self.cut_next();
+        Cutting::Waits(work.place)
+    }
+
+    /// What is known of a file is wrong.
+    pub fn look_anew(&mut self, file: FileId) {
+        self.store.forget_entry(file.0);
+    }
+
+    /// What is cut of a file, and how many bytes that has.
+    fn cut_of(&mut self, file: FileId) -> Option<(CutOf, u64)> {
+        let Lead::File(Meta { size, .. }) = self.lead(file) else { return None };
+        let size = *size;
+        if let Some(memory) = self.in_memory(file) {
+            return Some((CutOf::Memory(memory.body.bytes(), memory.start as usize), size));
+        }
+        Some((CutOf::File(self.source_of(file.0)?), size))
+    }
+
+    /// The reader gets some of those that wait.
+    fn cut_next(&mut self) {
+        while self.cuts.under_way.len() < AT_ONCE
+            && let Some(CutAsked { work, wanted, of, cutter }) = self.cuts.line.pop_front()
+        {
+            if self.works.get(work).is_none() {
+                // Nobody waits for it any more.
+                self.wake_asker(work);
+                continue;
+            }
+            self.cuts.under_way.push((work, wanted));
+            self.reader.submit(Job::Cut { work, of, cutter });
+        }
+    }
+
+    /// The reader has cut one.
+    pub(crate) fn on_cut(&mut self, work: WorkId, outcome: CutOutcome) {
+        let at = self.cuts.under_way.iter().position(|(whose, ..)| *whose == work);
+        let of = at.map(|at| self.cuts.under_way.swap_remove(at));
+        if let (Some(waiter), Some((_, wanted))) = (self.wake_asker(work), of) {
+            self.cuts.done.retain(|(whose, ..)| *whose != waiter);
+            self.cuts.done.push((waiter, wanted, outcome));
+        }
+        self.cut_next();
+    }
+
     /// Sends `what` of a file that is not in memory. If the file is another before
     /// anything was sent, `waiter` is told.
     ///
@@ -305,8 +381,14 @@ impl Files {
             self.counters.overloads += 1;
             return Err(Overloaded);
         }
-        let Streamed { composed, rate, is_read } = what;
+        let Streamed { composed, excerpt, rate, is_read } = what;
+        let before = excerpt.as_ref().map_or(0, |excerpt| excerpt.before.len() as usize);
+        if before > SMALL_CHUNK && self.streams.held + before > self.limits.stream_bytes {
+            self.counters.overloads += 1;
+            return Err(Overloaded);
+        }
         let Some(mut stream) = self.new_stream(replies, id, file.0, composed) else { return Err(Overloaded) };
+        stream.layout = excerpt.map_or_else(Layout::default, Layout::of);
         stream.is_read = is_read;
         stream.rate = rate.map(|rate| RateKept { rate, began: replies.now(), queued: 0 });
         let request = Some((*request).into());

@@ -14,6 +14,8 @@
 //! | `answer` | from a request to a reply |
 //! | `guest`, `folder` | files and lists of them for a handler with rules of its own |
 //! | `pump`, `stream` | large files, a piece at a time |
+//! | `excerpt` | what is sent in place of a file: bytes, and behind them some of it |
+//! | `cut`, `cuts` | films from a time on, and who waits for them |
 //! | `work` | requests that are not answered at once |
 //! | `store`, `prepared`, `store::messages` | what is known of paths, and content in memory |
 //! | `reader`, `worker` | the thread that reads, and what it does |
@@ -24,6 +26,9 @@
 mod answer;
 mod config;
 mod counters;
+mod cut;
+mod cuts;
+mod excerpt;
 mod folder;
 mod guest;
 mod identity;
@@ -42,6 +47,8 @@ mod worker;
 
 pub use config::{Directory, Error, FileLimits, ReaderKind, SMALL_CHUNK, Symlinks};
 pub use counters::Counters;
+pub use cuts::Cutting;
+pub use excerpt::Excerpt;
 pub use folder::{ListError, Listing, Name, NameKind, RealPath};
 pub use guest::{FileId, InMemory, Lead, Look, Overloaded, Streamed};
 pub use ids::Stamp;
@@ -93,6 +100,7 @@ pub struct Files {
     /// What folders have, for those of them that asked.
     listings: Vec<(u32, Listing)>,
     real_paths: Vec<(u32, Box<[u8]>, RealPath)>,
+    cuts: cuts::Cuts,
 }
 
 /// New rules for a [`Files`] that goes on, made ready by a thread that may wait.
@@ -150,6 +158,7 @@ impl Files {
             woken: VecDeque::new(),
             listings: Vec::new(),
             real_paths: Vec::new(),
+            cuts: cuts::Cuts::default(),
         }
     }
 

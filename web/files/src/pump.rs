@@ -18,7 +18,7 @@ use crate::config::SMALL_CHUNK;
 use crate::ids::{EntryId, WorkId};
 use crate::reader::Job;
 use crate::store::Kind;
-use crate::stream::{POLLED, STALLED, Stream, StreamHead};
+use crate::stream::{Layout, POLLED, STALLED, Stream, StreamHead};
 use crate::work::Work;
 use crate::worker::{ReadOutcome, Source};
 use app::Body;
@@ -57,13 +57,7 @@ impl Files {
         entry: EntryId,
         composed: Composed,
     ) -> Option<Box<Stream>> {
-        let Kind::Large { identity, path, live, .. } = &mut self.store.entry(entry).kind else { return None };
-        // All streams of a file in one state share one descriptor.
-        let source = live.upgrade().unwrap_or_else(|| {
-            let source = Arc::new(Source::new(Arc::clone(path), *identity));
-            *live = Arc::downgrade(&source);
-            source
-        });
+        let source = self.source_of(entry)?;
         let mut vetted = 0;
         if self.streams.sends_files != Some(false) {
             // Where it leads was looked at within the time that entries hold.
@@ -75,6 +69,7 @@ impl Files {
         self.counters.streams_open += 1;
         Some(Box::new(Stream {
             source,
+            layout: Layout::default(),
             head: Some(StreamHead { status, length, fields }),
             parts,
             asked: false,
@@ -89,6 +84,17 @@ impl Files {
             vetted,
             rate: None,
             is_read: false,
+        }))
+    }
+
+    /// The file of an entry, if it is not in memory. All streams of a file in one state share one
+    /// descriptor.
+    pub(crate) fn source_of(&mut self, entry: EntryId) -> Option<Arc<Source>> {
+        let Kind::Large { identity, path, live, .. } = &mut self.store.entry(entry).kind else { return None };
+        Some(live.upgrade().unwrap_or_else(|| {
+            let source = Arc::new(Source::new(Arc::clone(path), *identity));
+            *live = Arc::downgrade(&source);
+            source
         }))
     }
 
@@ -122,6 +128,10 @@ impl Files {
             return;
         }
         self.streams.charge(stream);
+        if stream.layout.in_memory(range.start) > 0 {
+            self.pump_memory(replies, work);
+            return;
+        }
         if sends_files {
             self.pump_file(replies, work, unsent);
             return;
@@ -159,7 +169,44 @@ impl Files {
         let buffer = stream.buffer_for(length);
         self.streams.charge(stream);
         let source = Arc::clone(&stream.source);
-        self.reader.submit(Job::Read { work, source, offset: range.start, length, buffer });
+        let offset = stream.layout.in_file(range.start);
+        self.reader.submit(Job::Read { work, source, offset, length, buffer });
+    }
+
+    /// As [`Files::pump`], where what comes next is in memory: its share of that is queued, and
+    /// nothing is read.
+    fn pump_memory<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
+        self.begin_reply(replies, work);
+        loop {
+            let (open, now) = (self.counters.streams_open as usize, replies.now());
+            let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return };
+            let Some(range) = stream.next_content() else { break };
+            let left = stream.layout.in_memory(range.start).min(range.end - range.start);
+            if left == 0 {
+                break;
+            }
+            // Nothing of it is taken back that is not there any more.
+            let Some(memory) = stream.layout.memory().cloned() else { return self.end_with_reset(replies, work) };
+            let allowed = match stream.rate.map_or(Ok(u64::MAX), |rate| rate.room(now)) {
+                Ok(allowed) => allowed,
+                Err(later) => return self.streams.later(later),
+            };
+            let ReplyFlow { unsent, room, .. } = replies.flow(*id);
+            let share = self.streams.share(stream, open, &self.limits, now);
+            let room = room.min(share.saturating_sub(unsent)) as u64;
+            let length = left.min(room).min(allowed);
+            if length == 0 {
+                return;
+            }
+            if let Some(rate) = &mut stream.rate {
+                rate.queued += length;
+            }
+            // What is in memory is below 4 GiB.
+            replies.body(*id, Piece::Body(&memory, (range.start as u32, (range.start + length) as u32)));
+            let id = *id;
+            stream.advance(replies, id, length);
+        }
+        self.pump(replies, work);
     }
 
     /// Its carrier has no room for more: it keeps nothing but its place, and goes on when that is told of
@@ -217,7 +264,8 @@ impl Files {
         stream.spare = Vec::new();
         // Content alone: of heads and delimiters nothing is kept to be sent
         // again.
-        let most = usize::try_from(stream.tail.end - stream.tail.start).unwrap_or(usize::MAX);
+        let first = stream.tail.start.max(stream.layout.first_kept());
+        let most = usize::try_from(stream.tail.end.saturating_sub(first)).unwrap_or(usize::MAX);
         let taken = replies.take_back(id, most) as u64;
         if taken > 0 {
             stream.go_back(taken);
@@ -261,11 +309,12 @@ impl Files {
         let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let id = *id;
         while stream.vetted > 0
-            && let Some(range) = stream.next_content()
+            && let Some(range) = stream.next_content().filter(|range| stream.layout.in_memory(range.start) == 0)
             && let Some(file) = stream.source.file()
         {
             let length = stream.vetted.min(range.end - range.start);
-            let taken = replies.body(id, Piece::File(file, (range.start, range.start + length)));
+            let start = stream.layout.in_file(range.start);
+            let taken = replies.body(id, Piece::File(file, (start, start + length)));
             let is_bounded = replies.flow(id).is_bounded();
             if taken || !is_bounded {
                 self.streams.sends_files = Some(taken);

@@ -1,6 +1,7 @@
 //! The way to the file system and back, without waiting.
 
 use crate::config::{Directory, Error, ReaderKind};
+use crate::cut::{CutOutcome, cut_memory};
 use crate::folder::{Listing, RealPath, real_path};
 use crate::ids::{EntryId, WorkId};
 use crate::target::Key;
@@ -22,6 +23,14 @@ const IN_FLIGHT_MAX: usize = 64;
 
 /// The file system hangs when no answer has come for so long.
 const HANGS: Duration = Duration::from_secs(1);
+
+/// What is cut.
+#[derive(Debug)]
+pub enum CutOf {
+    /// Content in memory, from there on.
+    Memory(Arc<Vec<u8>>, usize),
+    File(Arc<Source>),
+}
 
 /// What the reader is asked.
 #[derive(Debug)]
@@ -57,6 +66,13 @@ pub enum Job {
         work: WorkId,
         path: Box<[u8]>,
     },
+    /// What of a film is sent from a time on?
+    Cut {
+        /// For whom.
+        work: WorkId,
+        of: CutOf,
+        cutter: Box<mp4::Cutter>,
+    },
     /// Open the root again.
     Reopen,
     /// From now on this one looks: another root, or other rules for it.
@@ -70,6 +86,7 @@ pub enum Done {
     Read { work: WorkId, buffer: Vec<u8>, outcome: ReadOutcome },
     Listed { work: WorkId, listing: Listing },
     RealPath { work: WorkId, path: Box<[u8]>, found: RealPath },
+    Cut { work: WorkId, outcome: CutOutcome },
     Reopened,
 }
 
@@ -314,6 +331,13 @@ fn serve(worker: &mut FileReader, job: Job) -> Done {
         Job::RealPath { work, path } => {
             let found = real_path(&path);
             Done::RealPath { work, path, found }
+        }
+        Job::Cut { work, of, cutter } => {
+            let outcome = match of {
+                CutOf::Memory(bytes, start) => cut_memory(bytes.get(start..).unwrap_or_default(), *cutter),
+                CutOf::File(source) => worker.cut(&source, *cutter),
+            };
+            Done::Cut { work, outcome }
         }
         Job::Reopen => {
             worker.reopen();

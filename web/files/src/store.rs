@@ -335,7 +335,8 @@ impl Store {
         }
     }
 
-    fn forget_entry(&mut self, id: EntryId) {
+    /// What is known of an entry turned out to be wrong.
+    pub fn forget_entry(&mut self, id: EntryId) {
         let entry = &mut self.entries[id.slot as usize];
         entry.version = entry.version.wrapping_add(1);
         entry.second = NEVER;

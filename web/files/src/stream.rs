@@ -2,6 +2,7 @@
 //! share of memory.
 
 use crate::config::{FileLimits, SMALL_CHUNK};
+use crate::excerpt::Excerpt;
 use crate::ids::WorkId;
 use crate::worker::Source;
 use app::Body;
@@ -30,6 +31,8 @@ pub const STALLED: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Stream {
     pub source: Arc<Source>,
+    /// Where the content lies.
+    pub layout: Layout,
     /// Sent along with the first piece: until then the answer may be another.
     pub head: Option<StreamHead>,
     pub parts: VecDeque<Part>,
@@ -57,6 +60,57 @@ pub struct Stream {
     pub rate: Option<RateKept>,
     /// It is read though the data path may send files by itself.
     pub is_read: bool,
+}
+
+/// Where the bytes of content lie: the first of them in memory, those behind in the file.
+#[derive(Debug, Default)]
+pub struct Layout {
+    /// Until they are with the peer.
+    memory: Option<Body>,
+    /// How many there are of these.
+    length: u64,
+    /// Where the others begin in the file.
+    from: u64,
+}
+
+impl Layout {
+    /// Of what is sent in place of the file.
+    pub fn of(excerpt: Excerpt) -> Self {
+        let Excerpt { before, content } = excerpt;
+        Self { length: before.len().into(), memory: Some(before), from: content.start }
+    }
+
+    /// Where a byte of the content lies in the file.
+    pub const fn in_file(&self, at: u64) -> u64 {
+        at.saturating_sub(self.length) + self.from
+    }
+
+    /// How many bytes from this one on are in memory.
+    pub const fn in_memory(&self, at: u64) -> u64 {
+        self.length.saturating_sub(at)
+    }
+
+    /// These bytes, if they are in memory.
+    pub const fn memory(&self) -> Option<&Body> {
+        self.memory.as_ref()
+    }
+
+    /// The first byte that can be sent again.
+    pub const fn first_kept(&self) -> u64 {
+        if self.memory.is_some() { 0 } else { self.length }
+    }
+
+    /// What is in memory is sent up to this byte: nobody asks for it again once the peer has all
+    /// of it.
+    fn release(&mut self, at: u64) {
+        if at >= self.length {
+            self.memory.take_if(|memory| memory.is_free());
+        }
+    }
+
+    fn holds(&self) -> usize {
+        self.memory.as_ref().map_or(0, |memory| memory.len() as usize)
+    }
 }
 
 /// How fast a file may be sent.
@@ -258,7 +312,7 @@ impl Stream {
     /// Bytes of memory that it has.
     pub fn holds(&self) -> usize {
         let queued: usize = self.queued.iter().map(|body| body.len() as usize).sum();
-        queued + self.asking + self.spare.capacity()
+        queued + self.asking + self.spare.capacity() + self.layout.holds()
     }
 
     /// Takes back the memory of pieces that the peer has; one is kept.
@@ -267,6 +321,11 @@ impl Stream {
             self.spare = core::mem::take(bytes);
             self.queued.pop_front();
         }
+        let next = self.parts.iter().find_map(|part| match part {
+            Part::Content(range) => Some(range.start),
+            Part::Bytes(_) => None,
+        });
+        self.layout.release(next.unwrap_or(u64::MAX));
     }
 
     /// Memory for `length` bytes: what was kept, if it is not far too much.

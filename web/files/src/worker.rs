@@ -2,12 +2,14 @@
 
 use crate::Types;
 use crate::config::{Directory, Error, Symlinks};
+use crate::cut::CutOutcome;
 use crate::identity::Identity;
 use crate::links::LinkRule;
 use crate::shared_content::{Member, Shared};
 use crate::target::Key;
 use core::hash::Hasher;
 use exchange::{FileMeta, HeadWriter, JOINED_MAX, Meta};
+use mp4::{Cutter, Step};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Advice, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -237,6 +239,25 @@ impl FileReader {
         // Checked after the read: what was read before a change is intact.
         let intact = read == length && rustix::fs::fstat(fd).is_ok_and(|stat| self.keeps_promise(source, &stat));
         if intact { ReadOutcome::Intact } else { ReadOutcome::Changed }
+    }
+
+    /// Cuts a film, in one state of its file.
+    pub fn cut(&mut self, source: &Source, mut cutter: Cutter) -> CutOutcome {
+        loop {
+            match cutter.poll() {
+                Ok(Step::Read(range)) => {
+                    let (length, mut bytes) = ((range.end - range.start) as usize, Vec::new());
+                    match self.read(source, range.start, length, &mut bytes) {
+                        ReadOutcome::Intact => cutter.on_read(bytes),
+                        ReadOutcome::Changed => return CutOutcome::Changed,
+                        ReadOutcome::Failed => return CutOutcome::Failed,
+                    }
+                }
+                Ok(Step::Whole) => return CutOutcome::Cut(None),
+                Ok(Step::Cut(cut)) => return CutOutcome::Cut(Some(cut)),
+                Err(why) => return CutOutcome::Refused(why),
+            }
+        }
     }
 
     /// Whether a file that is being sent may still be sent to the length that

@@ -35,8 +35,6 @@ const ROWS: &[(&str, &str)] = &[
     ("*_store", "files that a program writes below root, with try_files before proxy_pass"),
     ("memcached_pass", "a program behind proxy_pass"),
     ("userid", "a cookie by add_header Set-Cookie with $request_id, where $cookie_NAME is empty (map)"),
-    ("mp4", "the file as it is: players ask for ranges"),
-    ("flv", "the file as it is: players ask for ranges"),
     ("stream", "nothing here: nginx beside this server, for its other ports"),
     ("mail", "nothing here: nginx beside this server, for its other ports"),
     ("rtmp*", "nothing here: nginx beside this server, for its other ports"),

@@ -66,6 +66,7 @@ mod roots;
 mod run;
 mod script;
 mod secured;
+mod seek;
 mod sliced;
 mod slices;
 mod spare;

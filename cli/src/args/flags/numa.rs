@@ -29,6 +29,10 @@ pub(in crate::args) struct NumaArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
 
+    /// Write the topology to this file as a picture, as SVG
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "topology")]
+    svg: Option<PathBuf>,
+
     /// Print what sysfs says of the topology, to be read again with --root
     #[arg(long, conflicts_with_all = ["topology", "budget"])]
     record: bool,
@@ -102,7 +106,7 @@ fn published() -> String {
 
 impl NumaArgs {
     pub(super) fn plan(self) -> Result<NumaPlan, String> {
-        let Self { page, json, topology, measure, html, record, root, budget, tls, disk, siloed, cpu, published } =
+        let Self { page, json, topology, measure, html, svg, record, root, budget, tls, disk, siloed, cpu, published } =
             self;
         if root.is_some() && !topology && !record && budget.is_none() {
             return Err("--root goes with --topology, --budget or --record".to_owned());
@@ -120,6 +124,6 @@ impl NumaArgs {
             TypedSiloing::Disk => Siloing::Disk,
         };
         let budget = budget.map(|bits| BudgetPlan { ask: BudgetAsk { bits, tls, disk, siloing, cpu }, published });
-        Ok(NumaPlan { page, json, topology, measure, html, record, root, budget })
+        Ok(NumaPlan { page, json, topology, measure, html, svg, record, root, budget })
     }
 }

@@ -322,6 +322,7 @@ pub fn topology(page: &mut Page, whole: &Value) {
     ];
     let counts = parts.map(|(name, path, _)| format!("{} {name}", list(whole, path).len()));
     page.head.answer.push(counts.join(", "));
+    page.curve(super::domains::places(whole));
     for (name, path, columns) in parts {
         page.figure(table(name, columns, list(whole, path)));
     }

@@ -138,7 +138,8 @@ fn faults(f: &mut fmt::Formatter<'_>, name: &str, pci: Option<&PciPlace>) -> fmt
 //   "reach": [ { "from", "to", "latency_nanos", "bytes_per_second" } ], "not_measured": [],
 //   "notes": [] }
 //
-// "pci": { "link", "bytes_per_second", "device" or null, "slot" or null, "faults": [] }
+// "pci": { "link", "bytes_per_second", "device" or null, "device_bytes" or null, "slot" or null,
+//          "faults": [] }
 // ```
 
 pub fn topology_json(topology: &Topology, reaches: &Reaches) -> Value {
@@ -207,6 +208,7 @@ fn pci_json(pci: &PciPlace) -> Value {
         "link": pci.now.to_string(),
         "bytes_per_second": pci.now.bytes(),
         "device": pci.device.map(|link| link.to_string()),
+        "device_bytes": pci.device.map(topology::PciLink::bytes),
         "slot": pci.slot.map(|link| link.to_string()),
         "faults": pci.faults(),
     })

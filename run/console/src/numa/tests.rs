@@ -148,3 +148,75 @@ fn workers_of_kernel_sockets_are_listed_with_where_packets_come_in() {
 fn a_process_that_publishes_nothing_of_the_kind_is_passed_over() {
     assert!(Process::of(1, "serve 2 workers", &["silo.turns", "app.requests"], &[vec![1, 2]]).is_none());
 }
+
+/// Recorded machines whose names and models mean no good.
+fn hostile() -> Topology {
+    const NAME: &str = "</text><script>alert(1)</script>";
+    let mut text = String::from("sys/devices/system/cpu/possible 0-7\n");
+    for domain in 0..2 {
+        text.push_str(&format!(
+            "sys/devices/system/node/node{domain}/cpulist {}-{}\n\
+             sys/devices/system/node/node{domain}/distance {}\n\
+             sys/devices/system/node/node{domain}/meminfo Node {domain} MemTotal: 16777216 kB\\nNode {domain} MemFree: \
+             9437184 kB\n",
+            4 * domain,
+            4 * domain + 3,
+            ["10 21", "21 10"][domain],
+        ));
+    }
+    // A name of a folder has no slash.
+    let name = NAME.replace('/', "|");
+    for (at, model) in [NAME, "\u{202e}\u{0}x\" onload=\"alert(1)", "x".repeat(4_000).as_str()].iter().enumerate() {
+        let disk = format!("sys/block/nvme{at}{name}");
+        text.push_str(&format!(
+            "{disk}/size 7814037168\n{disk}/queue/rotational 0\n{disk}/device/model {model}\n\
+             {disk}/device/class 0x010802\n{disk}/device/numa_node {}\n{disk}/device/current_link_speed 8.0 GT/s PCIe\n\
+             {disk}/device/current_link_width 2\n{disk}/device/max_link_speed 16.0 GT/s PCIe\n\
+             {disk}/device/max_link_width 4\n",
+            at as i32 - 1
+        ));
+    }
+    Topology::of(&Recording::parse(&text).unwrap(), None).unwrap()
+}
+
+/// Whatever names say, the picture has the elements that are drawn and no others, and names as
+/// they are, as text.
+#[test]
+fn names_in_the_picture_are_text() {
+    let topology = hostile();
+    assert_eq!(topology.disks.len(), 3, "{topology:?}");
+    let reach = |from, to| reach::Reach { from, to, nanos: 80.0 + f64::from(from + to), bytes: 4e10 };
+    let pairs = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(from, to)| reach(from, to)).to_vec();
+    let value = topology_json(&topology, &Reaches { pairs, missing: Vec::new() });
+    let drawn = results::topology_svg(&value);
+    let known = ["svg", "style", "rect", "text", "path", "line"];
+    for tag in drawn.split('<').skip(1) {
+        let name = tag.trim_start_matches('/').split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap();
+        assert!(known.contains(&name), "<{tag}");
+    }
+    for wanted in [
+        "Domain 0",
+        "Domain 1",
+        "No domain that is known",
+        "&lt;script&gt;",
+        "PCIe",
+        "4 to use of 4",
+        "distance 21",
+        " ns",
+        "GB/s",
+        "prefers-color-scheme: dark",
+    ] {
+        assert!(drawn.contains(wanted), "{wanted}: {drawn}");
+    }
+    assert!(!drawn.contains('\u{202e}') && !drawn.contains('\0') && drawn.len() < 100_000, "{} bytes", drawn.len());
+}
+
+/// A picture of a machine of very many domains ends, and says what is not drawn.
+#[test]
+fn a_picture_of_many_domains_says_what_it_leaves_out() {
+    let value = topology_json(&machine(200), &Reaches::default());
+    let drawn = results::topology_svg(&value);
+    assert!(drawn.contains("and 168 more, which are not drawn"), "{drawn}");
+    assert!(drawn.contains("Domain 31") && !drawn.contains("Domain 32,"), "{}", drawn.len());
+    assert!(drawn.len() < 400_000, "{} bytes", drawn.len());
+}

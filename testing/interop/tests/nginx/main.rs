@@ -23,6 +23,7 @@ mod differences;
 mod dns;
 mod early;
 mod faults;
+mod films;
 mod foreign;
 mod grpc;
 mod half_requests;

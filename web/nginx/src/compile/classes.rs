@@ -209,7 +209,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (NO_CACHE, &["proxy_cache_path", "fastcgi_cache_path", "scgi_cache_path", "uwsgi_cache_path"]),
     (NO_PROTOCOL, &["memcached_pass", "tunnel_pass"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
-    (NOT_YET, &["post_action", "mp4", "flv", "perl", "perl_modules", "perl_require", "perl_set", "xslt_stylesheet"]),
+    (NOT_YET, &["post_action", "perl", "perl_modules", "perl_require", "perl_set", "xslt_stylesheet"]),
 ];
 
 /// What becomes of the other directives of a module; with `true`, of all.
@@ -236,7 +236,6 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("v3", NO_QUIC, false),
     ("dav", Idle("dav_methods is off"), false),
     ("image", Idle("image_filter is off"), false),
-    ("mp4", Idle("there is no mp4"), false),
     ("perl", Idle("there is no perl"), false),
     ("userid", Idle("userid is off"), false),
     ("xslt", Idle("there is no xslt_stylesheet"), false),

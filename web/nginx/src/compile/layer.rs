@@ -142,8 +142,11 @@ impl Layer {
         block.limit_except = None;
         // nginx keeps the handler of the location that the `if` stands in.
         let passes = scope == Scope::LimitExcept && block.content.passes_on();
-        if scope != Scope::If && !passes {
-            block.content = ContentRules::Files;
+        if scope != Scope::If {
+            block.features.seeking.format = None;
+            if !passes {
+                block.content = ContentRules::Files;
+            }
         }
         Self {
             scope,

@@ -7,6 +7,7 @@ use crate::message::Place;
 use crate::reader::Directive;
 use features::limits::Zone;
 use features::{BlockCompiling, Compiling, DirectiveEffect, Refusal, Setter, Value, Words};
+use phases::program::ContentRules;
 
 /// A block that is being compiled, for a directive at `place`.
 struct InBlock<'c, 'a> {
@@ -82,8 +83,13 @@ impl Compiler<'_> {
     ) -> Step {
         let words: Vec<&[u8]> = directive.arguments.iter().map(Vec::as_slice).collect();
         let Layer { block, seen, .. } = layer;
+        let sought = block.features.seeking.format;
         let mut compiling = InBlock { compiler: self, seen, place: directive.place };
         let set = setter(&mut block.features, &mut Words { name, words: &words, compiling: &mut compiling });
+        if block.features.seeking.format != sought {
+            // What answers is what was said last.
+            block.content = ContentRules::Files;
+        }
         set.map_err(|why| match why {
             Refusal::Text(text) => self.refused(directive.place, text),
             Refusal::OfDirective(text) => self.invalid(directive, text),

@@ -9,7 +9,7 @@ use crate::program::{Alias, Block, ContentRules, SymlinkKind};
 use app::Body;
 use features::ErrorLevel;
 use features::Value;
-use files::Unread;
+use files::{Excerpt, Unread};
 use gzip::Coding;
 use semantics::Method;
 use std::rc::Rc;
@@ -26,6 +26,8 @@ pub(super) struct Answer {
     pub modified_text: Option<Vec<u8>>,
     pub location: Option<Vec<u8>>,
     pub takes_ranges: bool,
+    /// It takes one alone.
+    pub takes_one_range: bool,
     /// What an upstream says of ranges does not hold any more.
     pub is_unranged: bool,
     /// The coding that the body is in.
@@ -48,6 +50,8 @@ pub(super) enum AnswerBody {
     /// It is not sent, and its length not known.
     Unknown,
     File(FileAt),
+    /// The same, of which this is sent in its place.
+    Excerpt(FileAt, Box<Excerpt>),
     /// It comes from an upstream; its length, if that is known.
     Upstream(Option<u64>),
     /// The same by slices, of a whole of so many bytes; the first, if all of it came.
@@ -62,6 +66,7 @@ impl AnswerBody {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Memory(body) => body.len() as u64,
             Self::File(file) => file.size,
+            Self::Excerpt(_, excerpt) => excerpt.length(),
             Self::Upstream(length) => length.unwrap_or(0),
             Self::Sliced(length, _) => *length,
         }
@@ -79,6 +84,7 @@ impl Answer {
             modified_text: None,
             location: None,
             takes_ranges: false,
+            takes_one_range: false,
             is_unranged: false,
             coding: None,
             vary: false,
@@ -128,6 +134,10 @@ impl Runner<'_> {
             }
             ContentRules::Gateway(ref pass) => return self.pass_to_program(block, pass),
             _ => return self.fixed_content(block),
+        }
+        let is_sought = block.features.seeking.format.is_some();
+        if is_sought && !matches!(self.course.method, Method::Get | Method::Head) {
+            return Flow::Status(405);
         }
         if self.course.uri.last() == Some(&b'/') {
             return self.folder(block);
@@ -224,6 +234,8 @@ impl Runner<'_> {
         self.scope().file_path(&mut path);
         let (coded, vary) = match self.course.method {
             Method::Post => (None, false),
+            // These have no other forms.
+            _ if block.features.seeking.format.is_some() => (None, false),
             _ => match self.precompressed(block, &path) {
                 Ok(found) => found,
                 Err(flow) => return flow,
@@ -239,10 +251,15 @@ impl Runner<'_> {
                 let mut answer = Answer::new(200, AnswerBody::File(file));
                 answer.media_type = Some(self.media_type(block));
                 answer.modified = Some(file.modified);
-                answer.etag = block.fields.etag.then(|| format!("\"{:x}-{:x}\"", file.modified, file.size));
                 answer.takes_ranges = true;
                 (answer.coding, answer.vary) = (coded.map(|(_, coding)| coding), vary);
                 answer.status = self.course.told.unwrap_or(200);
+                if let Err(flow) = self.seek(block, (file, path.as_slice()), &mut answer) {
+                    return flow;
+                }
+                // By the length of what is sent, which of a film from a time on is another.
+                let length = answer.body.length();
+                answer.etag = block.fields.etag.then(|| format!("\"{:x}-{length:x}\"", file.modified));
                 match self.compress_file(&answer, block) {
                     Some(flow) => flow,
                     None => self.send(answer),

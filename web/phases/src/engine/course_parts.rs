@@ -19,6 +19,8 @@ pub(crate) struct Rewritten {
 pub(crate) struct Again {
     /// It was another when it was to be sent.
     pub sent: bool,
+    /// It was another when its head was to be cut (`mp4`).
+    pub sought: bool,
     /// It was gone after `try_files` had found it.
     pub tried: Tried,
 }

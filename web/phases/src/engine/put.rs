@@ -9,7 +9,7 @@ use app::Body;
 use core::ops::Range;
 use core::time::Duration;
 use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply, ReplyEnd, Stop};
-use files::{Rate, Streamed};
+use files::{Excerpt, Rate, Streamed};
 use semantics::Status;
 use std::rc::Rc;
 
@@ -23,6 +23,8 @@ pub(super) enum Pieces {
     Memory(Body),
     /// Parts of a file, and what stands between them.
     File(FileAt, Vec<Part>),
+    /// Parts of what is sent in place of a file.
+    Excerpt(FileAt, Box<Excerpt>, Vec<Part>),
     /// It comes from an upstream.
     Upstream,
     /// The same by slices: the first, if all of it came.
@@ -33,13 +35,15 @@ impl Pieces {
     /// Parts of these, of which the content is counted from the start of the body.
     pub fn cut(self, parts: Vec<Part>) -> Self {
         let whole: &[u8] = match &self {
-            Self::File(..) => &[],
+            Self::File(..) | Self::Excerpt(..) => &[],
             Self::Bytes(text) => text,
             Self::Memory(body) => body.as_slice(),
             Self::None | Self::Upstream | Self::Slices(_) => return self,
         };
-        if let Self::File(file, _) = self {
-            return Self::File(file, parts);
+        match self {
+            Self::File(file, _) => return Self::File(file, parts),
+            Self::Excerpt(file, excerpt, _) => return Self::Excerpt(file, excerpt, parts),
+            _ => {}
         }
         let mut out = Vec::new();
         for part in &parts {
@@ -54,8 +58,8 @@ impl Pieces {
     }
 }
 
-/// Parts of a file that is not in memory.
-type OnDisk = (FileAt, Vec<Part>);
+/// Parts of a file that is not in memory, or of what is sent in its place.
+type OnDisk = (FileAt, Vec<Part>, Option<Excerpt>);
 
 /// A status, bytes of the body where these are told, and fields.
 type Head = (u16, Option<u64>, Vec<u8>);
@@ -111,7 +115,14 @@ impl Runner<'_> {
                 Some(memory) => (Some((memory.body.clone(), memory.start)), parts),
                 None => {
                     self.course.sent.fields = fields;
-                    return self.stream(file, (told, length, parts), pace);
+                    return self.stream((file, parts, None), (told, length), pace);
+                }
+            },
+            Pieces::Excerpt(file, excerpt, parts) => match self.files.in_memory(file.id) {
+                Some(memory) => (Some((memory.body.clone(), memory.start)), excerpt.parts(parts)),
+                None => {
+                    self.course.sent.fields = fields;
+                    return self.stream((file, parts, Some(*excerpt)), (told, length), pace);
                 }
             },
         };
@@ -166,7 +177,7 @@ impl Runner<'_> {
         let comes = matches!(pieces, Pieces::Upstream | Pieces::Slices(None));
         let (content, file) = match self.content_of(pieces) {
             Ok(content) => (content, None),
-            Err((file, parts)) => (Vec::new(), Some((file, parts))),
+            Err(on_disk) => (Vec::new(), Some(on_disk)),
         };
         let (filtering, first) = match self.make(making, (answer_length, pace), content, (file.is_some(), comes)) {
             Made::Whole(out) => {
@@ -188,10 +199,10 @@ impl Runner<'_> {
             self.set_last();
             take_line(&mut fields, b"Keep-Alive: ");
         }
-        if let Some((file, parts)) = file {
+        if let Some(on_disk) = file {
             self.course.sent.fields = fields;
             self.course.filtering = Some(Box::new(filtering));
-            return self.stream(file, (told, length, parts), None);
+            return self.stream(on_disk, (told, length), None);
         }
         let reply = Reply { status: told, length: self.course.sent.length, fields: &fields };
         let flow = self.begin_made(filtering, first.as_ref(), &reply);
@@ -206,26 +217,17 @@ impl Runner<'_> {
 
     /// The bytes of an answer; or the file that has them, if it is not in memory.
     fn content_of(&mut self, pieces: Pieces) -> Result<Vec<(Body, Range<u32>)>, OnDisk> {
-        let whole = |body: Body| {
-            let length = body.len();
-            (body, 0..length)
-        };
         Ok(match pieces {
             Pieces::None | Pieces::Upstream | Pieces::Slices(None) => Vec::new(),
             Pieces::Bytes(text) | Pieces::Slices(Some(text)) => vec![whole(Body::new(text))],
             Pieces::Memory(body) => vec![whole(body)],
             Pieces::File(file, parts) => match self.files.in_memory(file.id) {
-                None => return Err((file, parts)),
-                Some(memory) => {
-                    let content = |part: Part| match part {
-                        Part::Bytes(bytes) => whole(Body::new(bytes)),
-                        // Content in memory is below 4 GiB.
-                        Part::Content(range) => {
-                            (memory.body.clone(), memory.start + range.start as u32..memory.start + range.end as u32)
-                        }
-                    };
-                    parts.into_iter().map(content).collect()
-                }
+                None => return Err((file, parts, None)),
+                Some(memory) => bodies(parts, (memory.body, memory.start)),
+            },
+            Pieces::Excerpt(file, excerpt, parts) => match self.files.in_memory(file.id) {
+                None => return Err((file, parts, Some(*excerpt))),
+                Some(memory) => bodies(excerpt.parts(parts), (memory.body, memory.start)),
             },
         })
     }
@@ -233,17 +235,33 @@ impl Runner<'_> {
     /// A file that is not in memory is streamed.
     fn stream(
         &mut self,
-        file: FileAt,
-        (status, length, parts): (Status, Option<u64>, Vec<Part>),
+        (file, parts, excerpt): OnDisk,
+        (status, length): (Status, Option<u64>),
         rate: Option<Rate>,
     ) -> Flow {
         let fields = FieldLines::of(self.course.sent.fields.clone());
         let composed = Composed { status, length, fields, parts: parts.into() };
         let is_read = self.course.filtering.is_some();
-        self.rest.stream = Some((file.id, Streamed { composed, rate, is_read }));
+        self.rest.stream = Some((file.id, Streamed { composed, excerpt, rate, is_read }));
         self.course.state = CourseState::Sends;
         Flow::Done
     }
+}
+
+/// All of a body.
+fn whole(body: Body) -> (Body, Range<u32>) {
+    let length = body.len();
+    (body, 0..length)
+}
+
+/// Parts of content in memory, which begins there in a body, as bodies.
+fn bodies(parts: Vec<Part>, (body, start): (&Body, u32)) -> Vec<(Body, Range<u32>)> {
+    let content = |part: Part| match part {
+        Part::Bytes(bytes) => whole(Body::new(bytes)),
+        // Content in memory is below 4 GiB.
+        Part::Content(range) => (body.clone(), start + range.start as u32..start + range.end as u32),
+    };
+    parts.into_iter().map(content).collect()
 }
 
 fn piece<'a>(part: &'a Part, source: Option<&'a (Body, u32)>) -> Option<Piece<'a>> {

@@ -276,6 +276,10 @@ impl Runner<'_> {
             AnswerBody::Memory(body) => Pieces::Memory(body),
             AnswerBody::File(file) if file.size == 0 => Pieces::None,
             AnswerBody::File(file) => Pieces::File(file, vec![Part::Content(0..file.size)]),
+            AnswerBody::Excerpt(file, excerpt) => {
+                let all = Part::Content(0..excerpt.length());
+                Pieces::Excerpt(file, excerpt, vec![all])
+            }
             AnswerBody::Upstream(_) => Pieces::Upstream,
             AnswerBody::Sliced(_, first) => return self.cut_slices(answer, block, fields, (length, first)),
         };
@@ -287,7 +291,8 @@ impl Runner<'_> {
             return Some((length, pieces));
         }
         // Of what an upstream answered one range is given, as by nginx.
-        let most = if answer.of_upstream { Some(1) } else { block.fields.max_ranges };
+        let one_alone = answer.of_upstream || answer.takes_one_range;
+        let most = if one_alone { Some(1) } else { block.fields.max_ranges };
         match self.ranges(answer, length, most) {
             Ranged::Whole => _ = fields.field("Accept-Ranges", b"bytes"),
             Ranged::Unsatisfiable => return None,

@@ -182,7 +182,11 @@ impl Runner<'_> {
         let passes = !follows || block.filters.any() && Self::may_pass(answer, block);
         match &answer.body {
             // How long it would be, nobody knows.
-            AnswerBody::File(_) | AnswerBody::Bytes(_) | AnswerBody::Upstream(_) | AnswerBody::Sliced(..)
+            AnswerBody::File(_)
+            | AnswerBody::Excerpt(..)
+            | AnswerBody::Bytes(_)
+            | AnswerBody::Upstream(_)
+            | AnswerBody::Sliced(..)
                 if self.course.method == Method::Head =>
             {
                 answer.body = AnswerBody::Unknown;
@@ -206,6 +210,7 @@ impl Runner<'_> {
                 answer.body = AnswerBody::Memory(body);
             }
             AnswerBody::File(_)
+            | AnswerBody::Excerpt(..)
             | AnswerBody::Bytes(_)
             | AnswerBody::Memory(_)
             | AnswerBody::Upstream(_)

@@ -1,0 +1,221 @@
+//! What lies where: frames beside each other, each with what is in it, and what lies between them
+//! as a table of cells. How far something is from what it could be is a bar in a frame of its own.
+
+use crate::drawing::{Drawing, TEXT, class, figure};
+use crate::table::PageTable;
+use crate::text::width;
+use core::fmt::Write;
+
+/// Frames that are drawn, things of one, and rows of cells; of the others it is told how many there
+/// are.
+const FRAMES: usize = 32;
+const THINGS: usize = 24;
+const ROWS: usize = 16;
+
+/// Squares of a thing that are drawn, and how large they are.
+const SQUARES: usize = 512;
+const SQUARE: f64 = 9.0;
+
+/// Between frames, and within them.
+const GAP: f64 = 12.0;
+const INSET: f64 = 10.0;
+
+/// What the mark of a thing takes.
+const MARK: f64 = 14.0;
+
+/// The narrowest frame of which two stand beside each other.
+const NARROWEST: f64 = 300.0;
+
+/// Frames with what is in them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Places {
+    /// What it shows.
+    pub title: String,
+    /// The frames.
+    pub frames: Vec<PlaceFrame>,
+    /// What lies between them: what cells tell, and a row for each frame.
+    pub between: (String, Vec<Vec<String>>),
+}
+
+/// A frame.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PlaceFrame {
+    /// Its name.
+    pub name: String,
+    /// What is in it.
+    pub things: Vec<Placed>,
+}
+
+/// Something in a frame.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Placed {
+    /// Which colour its kind has.
+    pub colour: usize,
+    /// Its name.
+    pub name: String,
+    /// What is told of it.
+    pub told: String,
+    /// What is wrong with it.
+    pub faults: Vec<String>,
+    /// How much it has of what it could, from 0 to 1.
+    pub share: Option<f64>,
+    /// A square for each of its parts: whether it is in use.
+    pub squares: Vec<bool>,
+}
+
+impl Places {
+    pub(crate) fn write(&self, out: &mut String) {
+        if self.frames.is_empty() {
+            return;
+        }
+        let rows = self.frames.iter().flat_map(|frame| frame.things.iter().map(move |thing| thing.row(frame)));
+        let table = PageTable::new(self.title.clone(), &["", "", ""]).with(rows);
+        figure(out, &self.title, &table, |drawing| self.draw(drawing));
+    }
+
+    /// Draws all of it.
+    pub(crate) fn draw(&self, drawing: &mut Drawing) {
+        let columns = if drawing.width >= 2.0 * NARROWEST + GAP && self.frames.len() > 1 { 2 } else { 1 };
+        let wide = (drawing.width - GAP * (columns as f64 - 1.0)) / columns as f64;
+        for row in self.frames.chunks(columns).take(FRAMES.div_ceil(columns)) {
+            drawing.top += 6.0;
+            let left = |at: usize| at as f64 * (wide + GAP);
+            let drawn: Vec<Drawing> = row
+                .iter()
+                .enumerate()
+                .map(|(at, frame)| frame.drawn(left(at) + INSET, left(at) + wide - INSET, drawing.top))
+                .collect();
+            let high = drawn.iter().map(|one| one.top - drawing.top).fold(0.0, f64::max) + INSET;
+            for (at, one) in drawn.iter().enumerate() {
+                drawing.rect("frame", (left(at) + 0.5, drawing.top + 0.5), (wide - 1.0, high - 1.0));
+                drawing.put(one.inner());
+            }
+            drawing.top += high + 6.0;
+        }
+        rest(drawing, 0.0, (self.frames.len(), FRAMES));
+        self.draw_between(drawing);
+    }
+
+    /// The cells, a row for each frame.
+    fn draw_between(&self, drawing: &mut Drawing) {
+        let (told, rows) = &self.between;
+        if rows.is_empty() {
+            return;
+        }
+        drawing.top += 8.0;
+        drawing.paragraph(0.0, "strong", told);
+        let shown = rows.len().min(ROWS);
+        let name = |at: usize| self.frames.get(at).map_or_else(String::new, |frame| short(&frame.name));
+        let left = (0..shown).map(|at| width(&name(at), TEXT)).fold(0.0, f64::max) + GAP;
+        let wide = (drawing.width - left) / shown as f64;
+        let lines = rows.iter().flatten().map(|cell| cell.lines().count()).max().unwrap_or(1).max(1);
+        let high = lines as f64 * (TEXT + 3.0) + 8.0;
+        // Where they would run into each other, cells are in the table alone.
+        let fits = rows.iter().flatten().flat_map(|cell| cell.lines()).all(|line| width(line, TEXT) + 6.0 <= wide);
+        if !fits {
+            for (from, row) in rows.iter().enumerate().take(shown) {
+                let cells: Vec<String> = row.iter().map(|cell| cell.replace('\n', ", ")).collect();
+                drawing.paragraph(0.0, "name", &format!("{}: {}", name(from), cells.join("; ")));
+            }
+            return rest(drawing, 0.0, (rows.len(), ROWS));
+        }
+        drawing.top += TEXT + 4.0;
+        (0..shown).for_each(|at| drawing.text((left + (at as f64 + 0.5) * wide, drawing.top), "middle", &name(at)));
+        drawing.top += 5.0;
+        for (from, row) in rows.iter().enumerate().take(shown) {
+            let top = drawing.top;
+            drawing.text((0.0, top + 0.5 * high + 4.0), "name", &name(from));
+            for (to, cell) in row.iter().enumerate().take(shown) {
+                let at = left + to as f64 * wide;
+                let kind = if from == to { "band frame" } else { "frame" };
+                drawing.rect(kind, (at + 0.5, top + 0.5), (wide - 1.0, high - 1.0));
+                for (line, text) in cell.lines().enumerate() {
+                    let below = top + (line as f64 + 1.0) * (TEXT + 3.0);
+                    drawing.text((at + 0.5 * wide, below), "middle", text);
+                }
+            }
+            drawing.top += high;
+        }
+        drawing.top += 4.0;
+        rest(drawing, 0.0, (rows.len(), ROWS));
+    }
+}
+
+/// Says that not all are drawn.
+fn rest(drawing: &mut Drawing, left: f64, (all, drawn): (usize, usize)) {
+    if let Some(more) = all.checked_sub(drawn).filter(|more| *more > 0) {
+        drawing.paragraph(left, "label", &format!("and {more} more, which are not drawn"));
+    }
+}
+
+/// The beginning of a name, for a place without room.
+fn short(name: &str) -> String {
+    name.split(',').next().unwrap_or_default().chars().take(12).collect()
+}
+
+impl PlaceFrame {
+    /// Drawn between two places beside each other, from there on.
+    fn drawn(&self, left: f64, right: f64, top: f64) -> Drawing {
+        let mut drawing = Drawing::new(right);
+        drawing.top = top + 4.0;
+        drawing.paragraph(left, "strong", &self.name);
+        self.things.iter().take(THINGS).for_each(|thing| thing.draw(&mut drawing, left));
+        rest(&mut drawing, left, (self.things.len(), THINGS));
+        drawing
+    }
+}
+
+impl Placed {
+    fn row(&self, frame: &PlaceFrame) -> Vec<String> {
+        let told = [core::slice::from_ref(&self.told), &self.faults].concat();
+        vec![frame.name.clone(), self.name.clone(), told.join("; ")]
+    }
+
+    fn draw(&self, drawing: &mut Drawing, left: f64) {
+        let left = left + MARK;
+        drawing.top += 5.0;
+        drawing.mark(self.colour, (left - 9.0, drawing.top + 9.0), true, "");
+        let text = if self.told.is_empty() { self.name.clone() } else { format!("{}: {}", self.name, self.told) };
+        drawing.paragraph(left, "name", &text);
+        self.draw_squares(drawing, left);
+        if let Some(share) = self.share.filter(|share| share.is_finite()) {
+            let (room, colour) = (drawing.width - left, class(self.colour));
+            let long = room * share.clamp(0.0, 1.0);
+            drawing.rect(&format!("bar {colour}"), (left, drawing.top), (long, 6.0));
+            drawing.rect("frame", (left + 0.5, drawing.top + 0.5), (room - 1.0, 5.0));
+            drawing.top += 10.0;
+        }
+        for fault in &self.faults {
+            drawing.paragraph(left, "fault", fault);
+        }
+    }
+
+    /// A square for each part, filled where it is in use.
+    fn draw_squares(&self, drawing: &mut Drawing, left: f64) {
+        if self.squares.is_empty() {
+            return;
+        }
+        let step = SQUARE + 3.0;
+        let columns = (((drawing.width - left) / step) as usize).max(1);
+        let shown = self.squares.len().min(SQUARES);
+        let mut path = [String::new(), String::new()];
+        for (at, used) in self.squares.iter().enumerate().take(shown) {
+            let (x, y) = (left + (at % columns) as f64 * step, drawing.top + (at / columns) as f64 * step);
+            let _ = write!(path[usize::from(*used)], "M{x:.1} {y:.1}h{SQUARE}v{SQUARE}h-{SQUARE}z");
+        }
+        for (path, kind) in path.iter().zip([" open", ""]).filter(|(path, _)| !path.is_empty()) {
+            drawing.put(&format!("<path class=\"bar {}{kind}\" d=\"{path}\"/>", class(self.colour)));
+        }
+        drawing.top += shown.div_ceil(columns) as f64 * step + 2.0;
+        rest(drawing, left, (self.squares.len(), SQUARES));
+    }
+}
+
+/// The same as one SVG document that stands by itself.
+#[must_use]
+pub fn svg_places(places: &Places) -> String {
+    let mut drawing = Drawing::alone();
+    drawing.paragraph(0.0, "title", &places.title);
+    places.draw(&mut drawing);
+    drawing.finish("page", &places.title)
+}

@@ -1,0 +1,142 @@
+//! A machine's domains as a picture: cores, memory, interfaces and disks where they are, links of
+//! PCI Express beside what they could be, and what was measured between domains.
+
+use super::cells::{list, number, text, texts};
+use figures::{seconds, si};
+use pages::{PlaceFrame, Placed, Places};
+use serde_json::Value;
+
+/// Colours of kinds.
+const CORES: usize = 0;
+const MEMORY: usize = 2;
+const INTERFACES: usize = 1;
+const DISKS: usize = 3;
+
+/// The picture of a topology.
+pub fn places(whole: &Value) -> Places {
+    let domains = list(whole, "/domains");
+    let mut frames: Vec<PlaceFrame> = domains.iter().map(|domain| frame(whole, domain)).collect();
+    let nowhere: Vec<Placed> = attached(whole, None);
+    if !nowhere.is_empty() {
+        frames.push(PlaceFrame { name: "No domain that is known".to_owned(), things: nowhere });
+    }
+    let (told, rows) = between(whole, domains);
+    Places { title: title(whole), frames, between: (told, rows) }
+}
+
+fn title(whole: &Value) -> String {
+    let domains = list(whole, "/domains").len();
+    let many = if domains == 1 { "domain" } else { "domains" };
+    match text(whole, "/processor") {
+        processor if processor.is_empty() => format!("{domains} NUMA {many}"),
+        processor => format!("{processor}: {domains} NUMA {many}"),
+    }
+}
+
+fn frame(whole: &Value, domain: &Value) -> PlaceFrame {
+    let number_of = number(domain, "/domain");
+    let own = |core: &&Value| number(core, "/domain") == number_of;
+    let cores: Vec<&Value> = list(whole, "/cores").iter().filter(own).collect();
+    let package = cores.iter().find_map(|core| number(core, "/package"));
+    let socket = package.map_or_else(String::new, |package| format!(", socket {package}"));
+    let mut things = Vec::new();
+    if !cores.is_empty() {
+        let is = |core: &Value, path: &str| core.pointer(path).and_then(Value::as_bool).unwrap_or(false);
+        let used: Vec<bool> = cores.iter().map(|core| is(core, "/online") && is(core, "/allowed")).collect();
+        let isolated = cores.iter().filter(|core| is(core, "/isolated")).count();
+        let mut told = vec![format!("{} to use of {}", used.iter().filter(|used| **used).count(), used.len())];
+        told.extend((isolated > 0).then(|| format!("{isolated} isolated")));
+        told.push(ranges(list(domain, "/cores")));
+        things.push(Placed {
+            colour: CORES,
+            name: "cores".to_owned(),
+            told: told.join(", "),
+            squares: used,
+            ..Placed::default()
+        });
+    }
+    if let Some(total) = number(domain, "/memory_total").filter(|total| *total > 0.0) {
+        let free = number(domain, "/memory_free").unwrap_or(0.0).min(total);
+        things.push(Placed {
+            colour: MEMORY,
+            name: "memory".to_owned(),
+            told: format!("{}, {} free", si(total, "B"), si(free, "B")),
+            share: Some(1.0 - free / total),
+            ..Placed::default()
+        });
+    }
+    things.extend(attached(whole, number_of));
+    PlaceFrame { name: format!("Domain {}{socket}", text(domain, "/domain")), things }
+}
+
+/// Numbers that follow each other, as `0-3,8-11`.
+fn ranges(numbers: &[Value]) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for number in numbers.iter().filter_map(Value::as_u64) {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let run = |(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(",")
+}
+
+/// Interfaces with a device and disks of a domain; or of none.
+fn attached(whole: &Value, domain: Option<f64>) -> Vec<Placed> {
+    let is_here = |one: &&Value| number(one, "/domain") == domain;
+    let is_real = |one: &&Value| one.pointer("/device").and_then(Value::as_bool) == Some(true);
+    let interface = |one: &Value| {
+        let speed = number(one, "/speed_bits").map(|bits| si(bits, "bit/s"));
+        device(one, INTERFACES, speed.into_iter().collect())
+    };
+    let disk = |one: &Value| {
+        let size = number(one, "/bytes").filter(|bytes| *bytes > 0.0).map(|bytes| si(bytes, "B"));
+        let named = [text(one, "/kind"), text(one, "/model")].into_iter().filter(|word| !word.is_empty());
+        device(one, DISKS, named.chain(size).collect())
+    };
+    let interfaces = list(whole, "/interfaces").iter().filter(is_here).filter(is_real).map(interface);
+    interfaces.chain(list(whole, "/disks").iter().filter(is_here).map(disk)).collect()
+}
+
+/// Something that is plugged in: the bar is its link beside the most that it could have.
+fn device(one: &Value, colour: usize, mut told: Vec<String>) -> Placed {
+    let mut share = None;
+    if let Some(bytes) = number(one, "/pci/bytes_per_second") {
+        told.push(format!("{} ({} each way)", text(one, "/pci/link"), si(bytes, "B/s")));
+        share = number(one, "/pci/device_bytes").filter(|most| *most > 0.0).map(|most| bytes / most);
+    }
+    let faults = texts(one, "/pci/faults");
+    Placed { colour, name: text(one, "/name"), told: told.join(", "), faults, share, squares: Vec::new() }
+}
+
+/// From the cores of each domain to the memory of each: what was measured, or how far firmware says
+/// that it is.
+fn between(whole: &Value, domains: &[Value]) -> (String, Vec<Vec<String>>) {
+    if domains.len() < 2 {
+        return (String::new(), Vec::new());
+    }
+    let reach = list(whole, "/reach");
+    let cell = |from: &Value, to: &Value, at: usize| {
+        let is_it = |pair: &&Value| {
+            (number(pair, "/from"), number(pair, "/to")) == (number(from, "/domain"), number(to, "/domain"))
+        };
+        let distance = list(from, "/distances").get(at).and_then(Value::as_f64);
+        let mut lines: Vec<String> = Vec::new();
+        if let Some(pair) = reach.iter().find(is_it) {
+            lines.extend(number(pair, "/latency_nanos").map(seconds));
+            lines.extend(number(pair, "/bytes_per_second").map(|bytes| si(bytes, "B/s")));
+        }
+        lines.extend(distance.map(|distance| format!("distance {distance}")));
+        lines.join("\n")
+    };
+    let row = |from: &Value| domains.iter().enumerate().map(|(at, to)| cell(from, to, at)).collect();
+    let told = match reach.is_empty() {
+        true => "From the cores of each domain (rows) to the memory of each, as firmware says; nothing was measured",
+        false => "From the cores of each domain (rows) to the memory of each: latency, bandwidth of all cores' reads",
+    };
+    (told.to_owned(), domains.iter().map(row).collect())
+}

@@ -1,0 +1,83 @@
+//! Films from a time on: `mp4`, `flv`.
+
+use super::content::{Answer, AnswerBody};
+use super::course::Depends;
+use super::run::{FileAt, Flow, Runner};
+use super::waits::On;
+use crate::program::Block;
+use app::Body;
+use features::{ErrorLevel, SeekFormat};
+use files::{Cutting, Excerpt};
+use mp4::{Span, argument};
+
+/// What a film begins with that goes on at a later tag: the head of a file with sound and
+/// pictures, and a tag of no bytes before the first.
+const FLV_HEAD: [u8; 13] = *b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
+
+impl Runner<'_> {
+    /// Has an answer with a film be that from a time on which the query asks for.
+    ///
+    /// # Errors
+    /// What comes in place of it.
+    pub(super) fn seek(
+        &mut self,
+        block: &Block,
+        (file, path): (FileAt, &[u8]),
+        answer: &mut Answer,
+    ) -> Result<(), Flow> {
+        let Some(format) = block.features.seeking.format else { return Ok(()) };
+        // What is ready for a request without a query is not for one with.
+        self.course.depends.on(Depends::QUERY);
+        if self.course.args.is_empty() {
+            return Ok(());
+        }
+        let excerpt = match format {
+            SeekFormat::Flv => flv(&self.course.args, file.size),
+            SeekFormat::Mp4 => {
+                let Some(span) = Span::asked(&self.course.args) else { return Ok(()) };
+                answer.takes_one_range = true;
+                self.cut_film(block, (file, path), span)?
+            }
+        };
+        if let Some(excerpt) = excerpt {
+            self.course.depends.on(Depends::OTHER);
+            answer.body = AnswerBody::Excerpt(file, Box::new(excerpt));
+        }
+        Ok(())
+    }
+
+    /// What is sent of an mp4 for a span; none is all of it.
+    fn cut_film(&mut self, block: &Block, (file, path): (FileAt, &[u8]), span: Span) -> Result<Option<Excerpt>, Flow> {
+        let said = &block.features.seeking;
+        let rules =
+            mp4::Rules { buffer: said.buffer, largest_moov: said.largest_moov, start_key_frame: said.start_key_frame };
+        match self.files.cut(self.course.id, file.id, (rules, span), self.token) {
+            Cutting::Cut(excerpt) => Ok(excerpt),
+            Cutting::Refused(why) => {
+                self.tell(ErrorLevel::ERROR, || why.told(path));
+                Err(Flow::Status(500))
+            }
+            Cutting::Changed if !core::mem::replace(&mut self.course.again.sought, true) => {
+                self.files.look_anew(file.id);
+                Err(Flow::On)
+            }
+            Cutting::Changed | Cutting::Failed => {
+                self.tell(ErrorLevel::CRIT, || [b"pread() \"", path, b"\" failed"].concat());
+                Err(Flow::Status(500))
+            }
+            Cutting::Waits(mark) => {
+                self.course.inner = Some(mark);
+                Err(Flow::Waits(On::Helper))
+            }
+            Cutting::Full => Err(Flow::Status(503)),
+        }
+    }
+}
+
+/// What is sent of an flv of `size` bytes: from the byte on that the query asks for. None is
+/// all of it.
+fn flv(query: &[u8], size: u64) -> Option<Excerpt> {
+    let digits = argument(query, b"start").filter(|text| text.iter().all(u8::is_ascii_digit))?;
+    let start: u64 = core::str::from_utf8(digits).ok()?.parse().ok()?;
+    (start > 0 && start < size).then(|| Excerpt { before: Body::new(FLV_HEAD.to_vec()), content: start..size })
+}
