@@ -116,8 +116,11 @@ fn seen(answer: &Answer) -> (Option<u16>, Vec<Option<String>>, Vec<u8>) {
     (answer.status(), fields, answer.plain_body())
 }
 
+/// What of an answer is compared: status, fields, body.
+type Seen = (Option<u16>, Vec<Option<String>>, Vec<u8>);
+
 /// The same of both, where what may differ of them is the first's.
-fn compared(theirs: &Answer, ours: &Answer) -> [(Option<u16>, Vec<Option<String>>, Vec<u8>); 2] {
+fn compared(theirs: &Answer, ours: &Answer) -> [Seen; 2] {
     let (theirs, mut ours) = (seen(theirs), seen(ours));
     if theirs.0.is_some_and(|status| status >= 300) {
         // Pages name who serves.

@@ -148,7 +148,7 @@ fn long_extensions_of_chunks_and_trailers_are_taken_as_by_nginx() {
     };
     let trailers: String = (0..60).map(|at| format!("X-{at}: {}\r\n", "t".repeat(100))).collect();
     let sent = [chunks("extension", &extension, ""), chunks("trailers", "", &trailers)];
-    in_namespace(&[NGINX], || {
+    in_namespace(&[NGINX], move || {
         let seen = both(|is_nginx| {
             let server = Server::start(is_nginx, "chunks", CONF);
             let answers = sent.clone().map(|bytes| {
