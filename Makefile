@@ -33,6 +33,7 @@ TESTS = -- --workspace --locked $(TESTED_DPDK)
 # With lines, which profiles need.
 BENCH := $(TARGET)/lines/bench
 RUN := $(CARGO) run --release --quiet --locked
+SLOW = $(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)
 # What builds the container image.
 ENGINE ?= $(shell command -v docker || command -v podman || echo docker)
 # Namespaces and huge pages need root. `make demo SUDO=` does without them.
@@ -166,12 +167,14 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 	@scripts/each.sh \
 		"all tests $(ROUNDS) times beside half of each core|$(SUITE) --rounds $(ROUNDS) --busy $(TESTS)" \
 		"all tests on one core|$(SUITE) --one-core $(TESTS)" \
+		"beside: 1 GB passed on to a client that takes 10 Mbit/s|$(SLOW) --paths kernel" \
+		"beside: the same over AF_XDP|$(SLOW) --paths af-xdp" \
+		"beside: a packet tester killed for 10 minutes|NEARSIDE_PACKET_SOAK=600 $(CARGO) test -q --locked -p interop killed" \
 		"$(RESTARTS) restarts under load|$(RUN) --package service -- --restarts $(RESTARTS) --nearside $(NEARSIDE)" \
 		"40 sites of nested places beside nginx|NEARSIDE_NESTING=40 $(CARGO) test -q --locked -p interop nesting" \
 		"a quiet server, all of it|NEARSIDE_QUIET_WHOLE=1 $(CARGO) test -q --locked -p sim --test web quiet" \
 		"nginx, ours, nginx within 0.5 s each|NEARSIDE_GAP_MS=500 $(CARGO) test -q --locked -p interop moving" \
 		"$(RELOADS) reloads of an nginx.conf|NEARSIDE_RELOADS=$(RELOADS) $(CARGO) test -q --locked -p interop reloads" \
-		"1 GB passed on to a client that takes 10 Mbit/s|$(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
 		"the library, feature by feature, and packed for a registry|CARGO='$(CARGO)' scripts/library.sh" \
 		"2 x 500 lying memif peers|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p nearside-memif --lib hostile" \
@@ -190,7 +193,6 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"testssl.sh finds nothing above LOW that is not listed|scripts/testssl.sh $(NEARSIDE)" \
 		"every page in Chromium, at three widths|$(CARGO) test -q --locked -p cli --test pages -- --ignored" \
 		"Chromium over TLS and our own stack, by TAP and AF_XDP|$(SUDO) scripts/chromium.sh $(NEARSIDE)" \
-		"a packet tester killed for 10 minutes|NEARSIDE_PACKET_SOAK=600 $(CARGO) test -q --locked -p interop killed" \
 		"a router takes routing updates (bird2)|$(CARGO) test -q --locked -p interop a_router_takes -- --ignored"
 
 # The same targets for libFuzzer, which also wants to know where edges are and

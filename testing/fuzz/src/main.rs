@@ -5,6 +5,7 @@ use fuzz::hunt::{Hunt, breaks};
 use fuzz::{TARGETS, Target, corpus};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ use std::time::{Duration, Instant};
 /// command that replays it printed.
 #[derive(Parser)]
 struct Arguments {
-    /// The target, or "all" for each in turn; without one, they are listed.
+    /// The target, or "all": as many at a time as there are cores, each in a process of its own, for
+    /// what an input reaches is counted by process; without one, they are listed.
     target: Option<String>,
     /// How long to look, in seconds, for each target.
     #[arg(long, default_value_t = 60, value_name = "N")]
@@ -56,6 +58,9 @@ fn main() -> ExitCode {
         eprintln!("there is no target {name}; without a name, they are listed");
         return ExitCode::from(2);
     }
+    if name == "all" && arguments.replay.is_none() && arguments.merge.is_none() {
+        return hunt_all();
+    }
     for target in chosen {
         let result = match (&arguments.replay, &arguments.merge) {
             (Some(path), _) => replay(target, path),
@@ -69,6 +74,39 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Every target by this program, each with the arguments that are given here. The worst of what they
+/// end with: after one that was broken, no further one begins.
+fn hunt_all() -> ExitCode {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from).min(TARGETS.len());
+    let (next, worst) = (AtomicUsize::new(0), AtomicU8::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while worst.load(Ordering::Relaxed) == 0
+                    && let Some(target) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let code = hunt_apart(target).unwrap_or_else(|error| {
+                        eprintln!("{}: {error}", target.name);
+                        2
+                    });
+                    worst.fetch_max(code, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    ExitCode::from(worst.into_inner())
+}
+
+/// What the process of one target ended with.
+fn hunt_apart(target: &Target) -> std::io::Result<u8> {
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    for argument in std::env::args_os().skip(1) {
+        command.arg(if argument == "all" { target.name.into() } else { argument });
+    }
+    let status = command.status()?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2))
 }
 
 fn report(result: Result<(), String>) -> ExitCode {

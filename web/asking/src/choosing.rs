@@ -242,11 +242,8 @@ impl Ask {
         if let Some(link) = self.link.take() {
             turn.cut(link);
         }
-        let released = self.balancer(turn.groups, |balancer, attempts| {
-            let released = balancer.release(attempts, seconds(turn.now), false);
-            attempts.again();
-            released
-        });
+        let released =
+            self.balancer(turn.groups, |balancer, attempts| balancer.release_unprocessed(attempts, seconds(turn.now)));
         if let Some(last) = self.tries.last_mut() {
             last.status = Failure::Error.status();
             last.response.get_or_insert(turn.now.since(last.began));

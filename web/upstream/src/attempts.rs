@@ -117,6 +117,14 @@ impl Tried {
         *word |= 1 << (place % 64);
     }
 
+    pub(crate) fn remove(&mut self, place: usize) {
+        let word = match self {
+            Self::Few(word) => word,
+            Self::Many(words) => &mut words[place / 64],
+        };
+        *word &= !(1 << (place % 64));
+    }
+
     pub(crate) fn clear(&mut self) {
         match self {
             Self::Few(word) => *word = 0,

@@ -291,6 +291,19 @@ impl Balancer {
         self.settle(peer.place(), now, failed)
     }
 
+    /// Gives back a peer that has not processed the request: that counts for nothing, and it may be
+    /// chosen again, which may be the only one that is left.
+    pub fn release_unprocessed(&mut self, attempts: &mut Attempts, now: i64) -> Released {
+        if let Some(peer) = attempts.current.filter(|_| attempts.epoch == self.epoch && !self.group.is_single())
+            && let Some(place) = peer.place().checked_sub(self.rank(attempts).start)
+        {
+            attempts.tried.remove(place);
+        }
+        let released = self.release(attempts, now, false);
+        attempts.again();
+        released
+    }
+
     /// A request that a peer was asked is over.
     fn settle(&mut self, place: usize, now: i64, failed: bool) -> Released {
         let settings = &self.group.peers()[place];

@@ -46,6 +46,28 @@ fn tried(balancer: &mut Balancer, now: i64, fails: impl Fn(usize) -> bool) -> Ve
     tried
 }
 
+/// What was not processed says nothing of a peer: the others come first, and then it is asked again.
+#[test]
+fn what_a_peer_has_not_processed_it_may_be_asked_again() {
+    let mut balancer = balancer(Balancing::RoundRobin, &weighted(&[1, 1]));
+    let mut attempts = balancer.begin(BalancingKey::None);
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        let peer = balancer.choose(&mut attempts, 1, &mut || 0).expect("one of them may be asked");
+        asked.push(peer.place());
+        balancer.release_unprocessed(&mut attempts, 1);
+        assert_eq!(attempts.left(), 2);
+    }
+    assert_eq!(asked, [0, 1, 0, 1]);
+    // What failed is not asked again.
+    let failed = balancer.choose(&mut attempts, 1, &mut || 0).expect("the first");
+    balancer.release(&mut attempts, 1, true);
+    let other = balancer.choose(&mut attempts, 1, &mut || 0).expect("the second");
+    balancer.release(&mut attempts, 1, true);
+    assert_ne!(failed, other);
+    assert!(balancer.choose(&mut attempts, 1, &mut || 0).is_none());
+}
+
 #[test]
 fn weights_are_spread_smoothly() {
     let mut balancer = balancer(Balancing::RoundRobin, &weighted(&[5, 1, 1]));
