@@ -287,6 +287,18 @@ impl Evidence {
         self.get("sys/devices/system/cpu/online").and_then(cpu_list).unwrap_or_default()
     }
 
+    /// NUMA domains with their cores, ascending by number; none where it is not recorded.
+    #[must_use]
+    pub fn domains(&self) -> Vec<(u32, Vec<u32>)> {
+        const FOLDER: &str = "sys/devices/system/node";
+        let names = self.names(FOLDER).into_iter();
+        let numbered = names.filter_map(|name| Some((name.strip_prefix("node")?.parse::<u32>().ok()?, name)));
+        let mut found: Vec<(u32, &str)> = numbered.collect();
+        found.sort_unstable();
+        let cores = |name: &str| self.get(&format!("{FOLDER}/{name}/cpulist")).and_then(cpu_list).unwrap_or_default();
+        found.into_iter().map(|(number, name)| (number, cores(name))).collect()
+    }
+
     /// Cores that the scheduler leaves alone (`isolcpus=` or an isolated
     /// partition), or where ticks are left out (`nohz_full=`).
     #[must_use]

@@ -1,9 +1,14 @@
 //! What a rate asks of each part of a machine, and which part is full first.
 
+use crate::ask::BudgetAsk;
+use crate::fabric::FabricRoutes;
+use crate::framing::{DISK_TO_PCI, FRAME, MEMORY_TO_PCI};
 use crate::machine::{BudgetMachine, CpuCost, PerSecond};
 use crate::passes::{ContentWay, MemoryPass};
-use crate::shares::{Shares, Siloing};
+use crate::shares::Shares;
+use crate::siloing::Siloing;
 use core::fmt;
+use topology::plain;
 
 /// The highest rate that a budget is made for, in bits per second: far above what any machine sends.
 pub const RATE_LIMIT: f64 = 1e15;
@@ -15,23 +20,8 @@ const SLOT_BYTES: u64 = 1_536;
 /// the content that it was sealed from.
 const CACHE_PASSES: u64 = 2;
 
-/// What is asked.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct BudgetAsk {
-    /// Bits per second of content.
-    pub bits: f64,
-    /// Content is encrypted.
-    pub tls: bool,
-    /// Content comes from disks, rather than from memory.
-    pub disk: bool,
-    /// What keeps a connection in one domain.
-    pub siloing: Siloing,
-    /// Processor time that somebody saw; `None`: what the machine's own figures say.
-    pub cpu: Option<CpuCost>,
-}
-
 /// Why there is no budget.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum BudgetError {
     /// It is no rate: nothing, no number, or beyond [`RATE_LIMIT`].
     Rate(f64),
@@ -39,6 +29,8 @@ pub enum BudgetError {
     NoDomain,
     /// Processor time is no share of a machine, or of no rate.
     Cpu,
+    /// There is no port, or no disk, of this name.
+    NoDevice(String),
 }
 
 impl fmt::Display for BudgetError {
@@ -46,6 +38,7 @@ impl fmt::Display for BudgetError {
         match self {
             Self::Rate(bits) => write!(f, "{bits} bit/s is no rate to reckon with: above 0, and at most a petabit"),
             Self::NoDomain => f.write_str("no domain has memory and cores: there is nothing that content could pass"),
+            Self::NoDevice(name) => write!(f, "there is no {} among its ports or disks", plain(name)),
             Self::Cpu => f.write_str("processor time is above 0 and at most 100 % of all cores, at a rate above 0"),
         }
     }
@@ -60,7 +53,9 @@ pub struct Budget {
     pub ask: BudgetAsk,
     /// The ways that content is sent, in the order of [`ContentWay::all`].
     pub ways: Vec<WayCost>,
-    /// Crossings of each byte sent, by siloing, of the way with the most passes.
+    /// The way that crossings are of: that with the most passes.
+    pub crossed: ContentWay,
+    /// Crossings of each byte sent, by siloing.
     pub crossings: Vec<(Siloing, Crossings)>,
     /// The slots of each silo's ring up to which they stay in the cache; `None` where no cache is known.
     pub ring_slots: Option<u64>,
@@ -121,6 +116,8 @@ pub enum LoadKind {
     Fabric,
     /// A port's slot.
     PortPci,
+    /// A disk's controller's.
+    DiskPci,
     /// A port's link.
     Port,
     /// A disk.
@@ -136,7 +133,7 @@ impl LoadKind {
         match self {
             Self::Memory => "memory of domain",
             Self::Fabric => "fabric, domain",
-            Self::PortPci => "PCI Express of",
+            Self::PortPci | Self::DiskPci => "PCI Express of",
             Self::Port => "port",
             Self::Disk => "disk",
             Self::Cpu => "processor time,",
@@ -149,6 +146,26 @@ impl WayCost {
     #[must_use]
     pub fn first_limit(&self) -> Option<&Load> {
         self.loads.first().filter(|load| load.full_at.is_some())
+    }
+
+    /// All that is full at the rate at which the first is.
+    #[must_use]
+    pub fn first_limits(&self) -> &[Load] {
+        let first = self.first_limit().and_then(|load| load.full_at);
+        let alike = |load: &&Load| load.full_at.zip(first).is_some_and(|(rate, first)| rate <= first * (1.0 + 1e-9));
+        let count = self.loads.iter().take_while(alike).count();
+        &self.loads[..count]
+    }
+
+    /// What is asked to carry something, and it is not known how much it carries.
+    pub fn unknown(&self) -> impl Iterator<Item = &Load> {
+        self.loads.iter().filter(|load| load.full_at.is_none())
+    }
+
+    /// Whether what was seen of processor time holds for it.
+    #[must_use]
+    pub fn has_cpu(&self) -> bool {
+        self.loads.iter().any(|load| load.kind == LoadKind::Cpu)
     }
 
     /// The share of bytes read from memory and written to it that are another domain's.
@@ -176,24 +193,32 @@ pub fn budget(machine: &BudgetMachine, ask: &BudgetAsk) -> Result<Budget, Budget
     if cpu.is_some_and(|cpu| !(cpu.percent > 0.0 && cpu.percent <= 100.0 && cpu.bits > 0.0 && cpu.bits <= RATE_LIMIT)) {
         return Err(BudgetError::Cpu);
     }
-    let shares = Shares::of(machine);
-    let ways: Vec<WayCost> =
-        ContentWay::all(ask.tls).iter().map(|way| cost(machine, ask, &shares, *way, cpu)).collect();
-    let most = if ask.tls { ContentWay::KernelTls } else { ContentWay::IntoSlot };
-    let crossings = Siloing::ALL.map(|siloing| (siloing, crossings(&shares, siloing, most, ask.disk)));
+    let shares = Shares::of(machine, ask.split);
+    let routes = FabricRoutes::of(machine);
+    let ring_slots = ring_slots(machine);
+    let course = Course {
+        machine,
+        ask,
+        shares: &shares,
+        routes: &routes,
+        ring_fits: ring_slots.is_none_or(|most| ask.ring <= most),
+    };
+    let ways: Vec<WayCost> = ContentWay::all(ask.tls).iter().map(|way| course.cost(*way, cpu)).collect();
+    let crossed = if ask.tls { ContentWay::KernelTls } else { ContentWay::IntoSlot };
+    let crossings = Siloing::ALL.map(|siloing| (siloing, course.crossings(siloing, crossed)));
     let mut notes = machine.notes.clone();
-    notes.extend(shares.notes);
-    Ok(Budget { ask: *ask, ways, crossings: crossings.to_vec(), ring_slots: ring_slots(machine), cpu, notes })
-}
-
-fn crossings(shares: &Shares, siloing: Siloing, way: ContentWay, disk: bool) -> Crossings {
-    let (mut worst, mut expected) = (0.0, 0.0);
-    for pass in way.passes(disk) {
-        let parts = shares.parts(siloing, pass);
-        expected += parts.iter().filter(|part| part.from != part.to).map(|part| part.share).sum::<f64>();
-        worst += shares.worst(siloing, pass);
+    notes.extend(shares.notes.iter().cloned());
+    if ways.iter().any(|cost| cost.crossing > 0.0) {
+        notes.extend(routes.notes.iter().cloned());
     }
-    Crossings { worst, expected }
+    notes.push(format!(
+        "a port's frames are content by {:.1} % at an MTU of {}{}; PCI Express carries packets of 256 bytes with 20 \
+         more of what a NIC reads, 24 of what a disk writes",
+        100.0 / ask.wire(),
+        ask.mtu,
+        if ask.tls { " and records of TLS of 16 KiB" } else { "" }
+    ));
+    Ok(Budget { ask: *ask, ways, crossed, crossings: crossings.to_vec(), ring_slots, cpu, notes })
 }
 
 /// So many slots of each silo that what passes between two turns of one fits its share of the cache:
@@ -203,90 +228,155 @@ fn ring_slots(machine: &BudgetMachine) -> Option<u64> {
     caches.map(|(bytes, cores)| bytes / (cores as u64 * CACHE_PASSES * SLOT_BYTES)).min().filter(|slots| *slots > 0)
 }
 
-fn cost(machine: &BudgetMachine, ask: &BudgetAsk, shares: &Shares, way: ContentWay, cpu: Option<CpuCost>) -> WayCost {
-    let rate = ask.bits / 8.0;
-    let count = machine.domains.len();
-    let mut memory = vec![0.0; count];
-    let mut ways = vec![vec![0.0; count]; count];
-    let mut cost = WayCost { way, passes: Vec::new(), reads: 0.0, writes: 0.0, crossing: 0.0, loads: Vec::new() };
-    for pass in way.passes(ask.disk) {
-        let is_memory = !way.in_cache(pass);
-        let mut far = 0.0;
-        for part in shares.parts(ask.siloing, pass) {
-            let bytes = rate * part.share;
-            memory[part.memory] += if is_memory { bytes } else { 0.0 };
-            if part.from != part.to {
-                ways[part.from][part.to] += bytes;
-                far += bytes;
-            }
-        }
-        let touched = if is_memory { rate } else { 0.0 };
-        *(if pass.writes() { &mut cost.writes } else { &mut cost.reads }) += touched;
-        cost.crossing += far;
-        cost.passes.push((pass, touched, far));
-    }
-    let load = |kind, name: String, asked: f64, carries: Option<PerSecond>| Load {
-        kind,
-        name,
-        asked,
-        carries,
-        full_at: carries.filter(|_| asked > 0.0).map(|carries| ask.bits * carries.bytes / asked),
-    };
-    let mut loads = Vec::new();
-    for (domain, asked) in machine.domains.iter().zip(&memory) {
-        loads.push(load(LoadKind::Memory, domain.number.to_string(), *asked, domain.memory));
-    }
-    for (from, to, asked) in
-        ways.iter().enumerate().flat_map(|(from, to)| to.iter().enumerate().map(move |(to, asked)| (from, to, *asked)))
-    {
-        let (from, to) = (machine.domains[from].number, machine.domains[to].number);
-        let known = machine.fabric.iter().find(|way| (way.from, way.to) == (from, to));
-        loads.push(load(LoadKind::Fabric, format!("{from} to {to}"), asked, known.map(|way| way.rate)));
-    }
-    loads.extend(devices(machine, ask, shares, &load));
-    if let Some(cpu) = cpu {
-        let asked = cpu.percent_per_gbit() * ask.bits / 1e9;
-        let full_at = Some(ask.bits * 100.0 / asked);
-        loads.push(Load { kind: LoadKind::Cpu, name: "% of all cores".to_owned(), asked, carries: None, full_at });
-    }
-    loads.retain(|load| load.asked > 0.0);
-    // A sort that keeps the order of equals.
-    loads.sort_by(|a, b| a.full_at.unwrap_or(f64::INFINITY).total_cmp(&b.full_at.unwrap_or(f64::INFINITY)));
-    cost.loads = loads;
-    cost
+/// What the cost of each way is reckoned from.
+struct Course<'a> {
+    machine: &'a BudgetMachine,
+    ask: &'a BudgetAsk,
+    shares: &'a Shares,
+    routes: &'a FabricRoutes,
+    /// Whether what is sealed into a slot stays in the cache until the NIC has read it.
+    ring_fits: bool,
 }
 
-/// Ports with their slots, and disks: each has its part of what its domain has.
-fn devices(
-    machine: &BudgetMachine,
-    ask: &BudgetAsk,
-    shares: &Shares,
-    load: &impl Fn(LoadKind, String, f64, Option<PerSecond>) -> Load,
-) -> Vec<Load> {
-    let rate = ask.bits / 8.0;
-    let at = |domain: Option<u16>| machine.domains.iter().position(|one| Some(one.number) == domain);
-    // What leaves at a domain: in disk-centric siloing, its disks' content.
-    let mut leaving = vec![0.0; machine.domains.len()];
-    for part in shares.parts(ask.siloing, MemoryPass::NicRead) {
-        leaving[part.to] += rate * part.share;
+impl Course<'_> {
+    fn crossings(&self, siloing: Siloing, way: ContentWay) -> Crossings {
+        let far = |pass| {
+            let parts = self.shares.parts(self.ask, siloing, way, pass);
+            parts.iter().filter(|part| part.from != part.to).map(|part| part.share).sum::<f64>()
+        };
+        let expected = way.passes(self.ask.disk).map(far).sum();
+        Crossings { worst: self.shares.worst(self.ask, siloing, way), expected }
     }
-    let mut loads = Vec::new();
-    let all = machine.ports.iter().all(|port| port.rate.is_some());
-    let weight = |port: &crate::BudgetPort| port.rate.filter(|_| all).map_or(1.0, |rate| rate.bytes);
-    for port in &machine.ports {
-        let Some(place) = at(port.domain) else { continue };
-        let those = machine.ports.iter().filter(|other| other.domain == port.domain);
-        let asked = leaving[place] * weight(port) / those.map(weight).sum::<f64>();
-        loads.push(load(LoadKind::Port, port.name.clone(), asked, port.rate));
-        loads.push(load(LoadKind::PortPci, port.name.clone(), asked, port.pci));
+
+    fn cost(&self, way: ContentWay, cpu: Option<CpuCost>) -> WayCost {
+        let Self { machine, ask, shares, routes, .. } = self;
+        let rate = ask.bits / 8.0;
+        let mut memory = vec![0.0; machine.domains.len()];
+        let mut fabric = vec![0.0; routes.parts.len()];
+        let mut cost = WayCost { way, passes: Vec::new(), reads: 0.0, writes: 0.0, crossing: 0.0, loads: Vec::new() };
+        for pass in way.passes(ask.disk) {
+            let is_memory = !(way.in_cache(pass) && self.ring_fits);
+            let mut far = 0.0;
+            for part in shares.parts(ask, ask.siloing, way, pass) {
+                let bytes = rate * part.share;
+                memory[part.memory] += if is_memory { bytes } else { 0.0 };
+                if part.from != part.to {
+                    routes.between(part.from, part.to).iter().for_each(|at| fabric[*at] += bytes);
+                    far += bytes;
+                }
+            }
+            let touched = if is_memory { rate } else { 0.0 };
+            *(if pass.writes() { &mut cost.writes } else { &mut cost.reads }) += touched;
+            cost.crossing += far;
+            cost.passes.push((pass, touched, far));
+        }
+        let mut loads = Vec::new();
+        for (domain, asked) in machine.domains.iter().zip(&memory) {
+            loads.push(self.load(LoadKind::Memory, domain.number.to_string(), *asked, domain.memory));
+        }
+        for (part, asked) in routes.parts.iter().zip(&fabric) {
+            loads.push(self.load(LoadKind::Fabric, part.name.clone(), *asked, part.carries));
+        }
+        self.ports(way, &mut loads);
+        if ask.disk {
+            self.disks(&mut loads);
+        }
+        if let Some(cpu) = cpu.filter(|cpu| cpu.way.is_none_or(|seen| seen == way)) {
+            let asked = cpu.percent_per_gbit() * ask.bits / 1e9;
+            let full_at = Some(ask.bits * 100.0 / asked);
+            loads.push(Load { kind: LoadKind::Cpu, name: "% of all cores".to_owned(), asked, carries: None, full_at });
+        }
+        loads.retain(|load| load.asked > 0.0);
+        // A sort that keeps the order of equals.
+        loads.sort_by(|a, b| a.full_at.unwrap_or(f64::INFINITY).total_cmp(&b.full_at.unwrap_or(f64::INFINITY)));
+        cost.loads = loads;
+        cost
     }
-    let all = machine.disks.iter().all(|disk| disk.most().is_some());
-    let weight = |disk: &crate::BudgetDisk| disk.most().filter(|_| all).map_or(1.0, |most| most.bytes);
-    for disk in machine.disks.iter().filter(|_| ask.disk) {
-        let Some(place) = at(disk.domain) else { continue };
-        let those = machine.disks.iter().filter(|other| other.domain == disk.domain);
-        let asked = rate * shares.disks[place] * weight(disk) / those.map(weight).sum::<f64>();
-        loads.push(load(LoadKind::Disk, disk.name.clone(), asked, disk.most()));
+
+    fn load(&self, kind: LoadKind, name: String, asked: f64, carries: Option<PerSecond>) -> Load {
+        let full_at = carries.filter(|_| asked > 0.0).map(|carries| self.ask.bits * carries.bytes / asked);
+        Load { kind, name, asked, carries, full_at }
     }
-    loads
+
+    /// Each port's link, and each slot's, for which all of its ports count.
+    fn ports(&self, way: ContentWay, loads: &mut Vec<Load>) {
+        let (ask, ports) = (self.ask, &self.machine.ports);
+        let rate = ask.bits / 8.0;
+        // What leaves at a domain: in disk-centric siloing, its disks' content.
+        let mut leaving = vec![0.0; self.machine.domains.len()];
+        for part in self.shares.parts(ask, ask.siloing, way, MemoryPass::NicRead) {
+            leaving[part.to] += rate * part.share;
+        }
+        if ports.is_empty() {
+            loads.push(self.load(LoadKind::Port, "(none is known)".to_owned(), rate * ask.wire(), None));
+        }
+        let all = &self.shares.ports;
+        let of = |shares: &Vec<f64>| {
+            let parts = shares.iter().zip(&all.domains).zip(&leaving);
+            parts.map(|((share, all), leaving)| if *all > 0.0 { leaving * share / all } else { 0.0 }).sum::<f64>()
+        };
+        let content: Vec<f64> = all.devices.iter().map(of).collect();
+        for (port, content) in ports.iter().zip(&content) {
+            loads.push(self.load(LoadKind::Port, port.name.clone(), content * ask.wire(), port.rate));
+        }
+        let slots = ports.iter().zip(&content).map(|(port, content)| Link {
+            name: &port.name,
+            slot: port.slot.as_deref(),
+            carries: port.pci,
+            asked: content * ask.frames(FRAME) * MEMORY_TO_PCI,
+        });
+        for (name, asked, carries) in by_slot(slots) {
+            loads.push(self.load(LoadKind::PortPci, name, asked, carries));
+        }
+    }
+
+    /// Each disk, and each controller's link, for which all of its disks count.
+    fn disks(&self, loads: &mut Vec<Load>) {
+        let rate = self.ask.bits / 8.0;
+        let disks = &self.machine.disks;
+        if disks.is_empty() {
+            loads.push(self.load(LoadKind::Disk, "(none is known)".to_owned(), rate, None));
+        }
+        let shares = self.shares.disks.devices.iter().map(|shares| shares.iter().sum::<f64>());
+        let shares: Vec<f64> = shares.collect();
+        for (disk, share) in disks.iter().zip(&shares) {
+            // What is known of a drive by its link alone is told of the link.
+            if disk.rate.is_some() || disk.pci.is_none() {
+                loads.push(self.load(LoadKind::Disk, disk.name.clone(), rate * share, disk.rate));
+            }
+        }
+        let slots = disks.iter().zip(&shares).filter(|(disk, _)| disk.pci.is_some()).map(|(disk, share)| Link {
+            name: &disk.name,
+            slot: disk.slot.as_deref(),
+            carries: disk.pci,
+            asked: rate * share * DISK_TO_PCI,
+        });
+        for (name, asked, carries) in by_slot(slots) {
+            loads.push(self.load(LoadKind::DiskPci, name, asked, carries));
+        }
+    }
+}
+
+/// A device's link of PCI Express, and what the device is asked.
+struct Link<'a> {
+    name: &'a str,
+    slot: Option<&'a str>,
+    carries: Option<PerSecond>,
+    asked: f64,
+}
+
+/// Links by their slots: names, what is asked of all, and what carries it.
+fn by_slot<'a>(links: impl Iterator<Item = Link<'a>>) -> Vec<(String, f64, Option<PerSecond>)> {
+    let mut found: Vec<(Vec<&str>, Link<'a>)> = Vec::new();
+    for link in links {
+        match found.iter_mut().find(|(_, first)| first.slot.is_some() && first.slot == link.slot) {
+            Some((names, first)) => {
+                names.push(link.name);
+                first.asked += link.asked;
+                first.carries = first.carries.or(link.carries);
+            }
+            None => found.push((vec![link.name], link)),
+        }
+    }
+    found.into_iter().map(|(names, link)| (names.join(" and "), link.asked, link.carries)).collect()
 }

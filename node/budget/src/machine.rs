@@ -1,5 +1,8 @@
 //! What a machine has, how much of it passes in a second, and where that figure is from.
 
+use crate::framing::DISK_TO_PCI;
+use crate::passes::ContentWay;
+use crate::siloing::Siloing;
 use topology::{PciPlace, Topology};
 
 /// Where a figure is from.
@@ -73,6 +76,10 @@ pub struct BudgetMachine {
 pub struct BudgetDomain {
     /// Its number.
     pub number: u16,
+    /// Its socket, where that is known.
+    pub socket: Option<u16>,
+    /// How far it is to each domain, in their order; empty where that is not known.
+    pub distances: Vec<u16>,
     /// Physical cores that silos may be on.
     pub cores: usize,
     /// Whether it has memory.
@@ -92,8 +99,12 @@ pub struct BudgetPort {
     pub domain: Option<u16>,
     /// Its link.
     pub rate: Option<PerSecond>,
-    /// Its slot.
+    /// Its slot's link.
     pub pci: Option<PerSecond>,
+    /// Which slot that is: ports of the same one share its link.
+    pub slot: Option<String>,
+    /// Whether it has a link; `None` where that is not known.
+    pub running: Option<bool>,
 }
 
 /// What content is read from.
@@ -105,19 +116,10 @@ pub struct BudgetDisk {
     pub domain: Option<u16>,
     /// What it reads, where that is known.
     pub rate: Option<PerSecond>,
-    /// Its slot.
+    /// Its controller's link.
     pub pci: Option<PerSecond>,
-}
-
-impl BudgetDisk {
-    /// The most that can come from it: what it reads, or its slot's rate.
-    #[must_use]
-    pub fn most(&self) -> Option<PerSecond> {
-        match (self.rate, self.pci) {
-            (Some(rate), Some(pci)) => Some(if rate.bytes <= pci.bytes { rate } else { pci }),
-            (rate, pci) => rate.or(pci),
-        }
-    }
+    /// Which controller that is: disks of the same one share its link.
+    pub slot: Option<String>,
 }
 
 /// One direction of what joins two domains.
@@ -135,7 +137,7 @@ pub struct FabricWay {
 #[derive(Clone, PartialEq, Debug)]
 pub struct SeenShare {
     /// How the machine was siloed.
-    pub siloing: crate::Siloing,
+    pub siloing: Siloing,
     /// Of one.
     pub share: f64,
     /// Why it is not what the model says.
@@ -149,6 +151,8 @@ pub struct CpuCost {
     pub percent: f64,
     /// At so many bits per second.
     pub bits: f64,
+    /// The way that it was seen of; `None`: it is taken to hold for each.
+    pub way: Option<ContentWay>,
 }
 
 impl CpuCost {
@@ -176,14 +180,15 @@ impl BudgetMachine {
             domain: interface.domain,
             rate: interface.speed.and_then(|bits| PerSecond::new(bits as f64 / 8.0, FigureSource::Link)),
             pci: pci(interface.pci),
+            slot: interface.slot.clone(),
+            running: interface.running,
         });
-        // A system's disk beside drives of NVMe holds no content.
-        let nvme = topology.disks.iter().any(topology::Disk::is_nvme);
-        let disks = topology.disks.iter().filter(|disk| disk.is_nvme() || !nvme).map(|disk| BudgetDisk {
+        let disks = topology.disks.iter().map(|disk| BudgetDisk {
             name: disk.name.clone(),
             domain: disk.domain,
             rate: None,
             pci: pci(disk.pci),
+            slot: disk.slot.clone(),
         });
         // What cores of `from` read of `to` goes from there to here.
         let far = measured.iter().filter(|(from, to, _)| from != to);
@@ -199,6 +204,30 @@ impl BudgetMachine {
             ..Self::default()
         }
     }
+
+    /// What a disk can give of content: what it reads, or its part of its controller's link.
+    pub(crate) fn content_of(&self, disk: &BudgetDisk) -> Option<f64> {
+        let sharing = self.disks.iter().filter(|other| disk.slot.is_some() && other.slot == disk.slot).count().max(1);
+        let pci = disk.pci.map(|pci| pci.bytes / DISK_TO_PCI / sharing as f64);
+        match (disk.rate, pci) {
+            (Some(rate), Some(pci)) => Some(rate.bytes.min(pci)),
+            (rate, pci) => rate.map(|rate| rate.bytes).or(pci),
+        }
+    }
+
+    /// How far it is from a domain to another, by their indices: firmware's distance; where that is
+    /// not known, the same, the same socket, another.
+    pub(crate) fn steps(&self, from: usize, to: usize) -> u32 {
+        let (one, other) = (&self.domains[from], &self.domains[to]);
+        if from == to {
+            return 0;
+        }
+        match one.distances.get(to) {
+            Some(distance) => 1 + u32::from(*distance),
+            None if one.socket.is_some() && one.socket == other.socket => 1,
+            None => 2,
+        }
+    }
 }
 
 fn domain_of(topology: &Topology, domain: &topology::Domain, memory: Option<PerSecond>) -> BudgetDomain {
@@ -211,6 +240,8 @@ fn domain_of(topology: &Topology, domain: &topology::Domain, memory: Option<PerS
     let first = domain.cores.iter().find_map(|core| topology.core(*core).filter(|core| core.cache_bytes > 0));
     BudgetDomain {
         number: domain.number,
+        socket: topology.package_of(domain.number),
+        distances: domain.distances.clone(),
         cores: physical(&domain.cores),
         has_memory: domain.memory_total > 0,
         memory,

@@ -67,6 +67,17 @@ impl ContentWay {
         }
     }
 
+    /// As an option has it.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        match word {
+            "kernel" => Some(Self::KernelTls),
+            "slot" => Some(Self::IntoSlot),
+            "nic" => Some(Self::Sendfile),
+            _ => None,
+        }
+    }
+
     /// The passes of each byte; without a disk content is in memory already.
     pub fn passes(self, disk: bool) -> impl Iterator<Item = MemoryPass> {
         MemoryPass::ALL.into_iter().filter(move |pass| match pass {

@@ -2,11 +2,13 @@
 //! what is published of it.
 
 use crate::Siloing;
+use crate::cost::RATE_LIMIT;
 use crate::machine::{
     BudgetDisk, BudgetDomain, BudgetMachine, BudgetPort, CpuCost, FabricWay, FigureSource, PerSecond, SeenShare,
 };
+use crate::passes::ContentWay;
 use core::fmt;
-use topology::PciLink;
+use topology::{PciLink, plain};
 
 /// Those that come with the program, by name.
 pub const PUBLISHED: [(&str, &str); 3] = [
@@ -39,8 +41,8 @@ pub struct PublishedError {
 impl fmt::Display for PublishedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            0 => f.write_str(&self.why),
-            line => write!(f, "line {line}: {}", self.why),
+            0 => f.write_str(&plain(&self.why)),
+            line => write!(f, "line {line}: {}", plain(&self.why)),
         }
     }
 }
@@ -117,27 +119,35 @@ impl BudgetMachine {
             "domain" => self.domain(&words)?,
             "fabric" => self.fabric(&words)?,
             "port" => {
-                words.only(&["domain", "rate", "pci"])?;
+                words.only(&["domain", "rate", "pci", "slot"])?;
                 let rate = words.rate("rate")?;
-                self.ports.push(BudgetPort {
+                let port = BudgetPort {
                     name: words.name()?,
                     domain: Some(words.place()?),
                     rate,
                     pci: words.pci()?,
-                });
+                    slot: words.get("slot").map(str::to_owned),
+                    running: None,
+                };
+                once(self.ports.iter().any(|other| other.name == port.name), &port.name)?;
+                self.ports.push(port);
             }
             "disk" => {
-                words.only(&["domain", "reads", "pci"])?;
+                words.only(&["domain", "reads", "pci", "slot"])?;
                 let rate = words.rate("reads")?;
-                self.disks.push(BudgetDisk {
+                let disk = BudgetDisk {
                     name: words.name()?,
                     domain: Some(words.place()?),
                     rate,
                     pci: words.pci()?,
-                });
+                    slot: words.get("slot").map(str::to_owned),
+                };
+                once(self.disks.iter().any(|other| other.name == disk.name), &disk.name)?;
+                self.disks.push(disk);
             }
             "cpu" => {
                 let [cost] = words.rest[..] else { return Err("processor time is as \"cpu 62%@190G\"".to_owned()) };
+                once(self.cpu.is_some(), "processor time")?;
                 self.cpu = Some(CpuCost::parse(cost)?);
             }
             _ => return Err(format!("\"{what}\" is none of name, from, domain, fabric, port, disk, cpu, seen")),
@@ -163,7 +173,17 @@ impl BudgetMachine {
             None => None,
         };
         let cores = cores.ok_or("cores are a number up to 4096")?;
-        self.domains.push(BudgetDomain { number, cores, has_memory: memory.is_some(), memory, cache });
+        let socket = words.get("socket").map(str::parse).transpose().map_err(|_| "a socket has a number")?;
+        let distances = Vec::new();
+        self.domains.push(BudgetDomain {
+            number,
+            socket,
+            distances,
+            cores,
+            has_memory: memory.is_some(),
+            memory,
+            cache,
+        });
         Ok(())
     }
 
@@ -175,6 +195,9 @@ impl BudgetMachine {
         let rate = PerSecond { bytes: bytes(rate).ok_or_else(form)?, source: words.source };
         if from == to {
             return Err(form());
+        }
+        if self.fabric.iter().any(|way| (way.from, way.to) == (from, to)) {
+            return Err(format!("fabric of domains {from} and {to} stands there twice: its rate holds each way"));
         }
         self.fabric.extend([FabricWay { from, to, rate }, FabricWay { from: to, to: from, rate }]);
         Ok(())
@@ -195,19 +218,35 @@ impl BudgetMachine {
 }
 
 impl CpuCost {
-    /// Reads `62%@190G`: percent of all cores, at bits per second.
+    /// Reads `62%@190G`: percent of all cores, at bits per second; `62%@190G:slot` of one way alone.
     ///
     /// # Errors
     /// If it is no such text.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let (text, way) = match text.split_once(':') {
+            Some((text, word)) => {
+                let way = ContentWay::of_word(word).ok_or("processor time is of one way: kernel, slot or nic")?;
+                (text, Some(way))
+            }
+            None => (text, None),
+        };
         let parts = text.split_once('@').map(|(percent, bits)| (percent.strip_suffix('%').unwrap_or(percent), bits));
         let read = parts.and_then(|(percent, bits)| Some((percent.parse::<f64>().ok()?, scaled(bits)?)));
         let good = read.filter(|(percent, bits)| {
-            *percent > 0.0 && *percent <= 100.0 && *bits > 0.0 && *bits <= crate::cost::RATE_LIMIT
+            *percent > 0.0 && *percent <= 100.0 && *bits >= RATE_LEAST && *bits <= RATE_LIMIT
         });
-        let (percent, bits) = good.ok_or("processor time is percent of all cores at a rate, as 62%@190G")?;
-        Ok(Self { percent, bits })
+        let (percent, bits) = good
+            .ok_or("processor time is percent of all cores at a rate of 1M or more, as 62%@190G or 62%@190G:kernel")?;
+        Ok(Self { percent, bits, way })
     }
+}
+
+/// The least rate that somebody means: 190 without its G is none.
+const RATE_LEAST: f64 = 1e6;
+
+/// Refuses what was named before.
+fn once(is_known: bool, name: &str) -> Result<(), String> {
+    if is_known { Err(format!("{name} stands there twice")) } else { Ok(()) }
 }
 
 impl Words<'_> {
@@ -250,7 +289,7 @@ impl Words<'_> {
 
 /// A name or a sentence: some text, not too long.
 fn name(text: &str) -> Result<String, String> {
-    let is_good = !text.is_empty() && text.chars().count() <= NAME_LIMIT && !text.contains(char::is_control);
+    let is_good = !text.is_empty() && text.chars().count() <= NAME_LIMIT && plain(text) == text;
     if is_good { Ok(text.to_owned()) } else { Err(format!("a name has 1 to {NAME_LIMIT} characters")) }
 }
 

@@ -17,6 +17,8 @@ pub struct Disk {
     pub rotational: bool,
     /// The PCI Express link of its controller; `None` where there is none.
     pub pci: Option<PciPlace>,
+    /// What it shares that link with: the slot of its controller, or of NVMe the controller itself.
+    pub slot: Option<String>,
 }
 
 impl Disk {
@@ -61,8 +63,8 @@ impl PciLink {
             "64" | "64.0" => 64_000,
             _ => return None,
         };
-        // 32 is the most lanes that there are.
-        let width = width.parse::<u8>().ok().filter(|width| (1..=32).contains(width))?;
+        // The widths that links have had (PCI Express Base 3.0: x1 to x32).
+        let width = width.parse::<u8>().ok().filter(|width| matches!(width, 1 | 2 | 4 | 8 | 12 | 16 | 32))?;
         Some(Self { width, rate })
     }
 
@@ -139,7 +141,9 @@ mod tests {
         assert_eq!(link("16.0 GT/s PCIe", "4").unwrap().bytes() / 1_000_000, 7_876);
         assert_eq!(link("5 GT/s", "1").unwrap().bytes(), 500_000_000);
         assert_eq!(link("64.0 GT/s PCIe", "4").unwrap().generation(), 6);
-        for (speed, width) in [("Unknown", "16"), ("8.0 GT/s", "0"), ("8.0", "255"), ("", "1"), ("9.0 GT/s", "4")] {
+        for (speed, width) in
+            [("Unknown", "16"), ("8.0 GT/s", "0"), ("8.0", "255"), ("", "1"), ("9.0 GT/s", "4"), ("8.0", "3")]
+        {
             assert_eq!(link(speed, width), None, "{speed} {width}");
         }
     }

@@ -41,6 +41,13 @@ pub enum TopologyDoubt {
     NoMemory(Vec<u16>),
     /// Devices of which firmware does not say where they are, in a machine of several domains.
     Nowhere(Vec<String>),
+    /// A device that is said to be in a domain that is not there, or off line.
+    NoDomain {
+        /// The device.
+        device: String,
+        /// What is said.
+        domain: u16,
+    },
 }
 
 pub fn doubts(topology: &Topology) -> Vec<TopologyDoubt> {
@@ -67,7 +74,10 @@ pub fn doubts(topology: &Topology) -> Vec<TopologyDoubt> {
     doubts.extend((!bare.is_empty() && domains.len() > 1).then_some(TopologyDoubt::NoMemory(bare)));
     let interfaces = topology.interfaces.iter().filter(|one| one.device && one.domain.is_none()).map(|one| &one.name);
     let disks = topology.disks.iter().filter(|disk| disk.domain.is_none()).map(|disk| &disk.name);
-    let nowhere: Vec<String> = interfaces.chain(disks).cloned().collect();
+    let misplaced = |name: &&String| !topology.misplaced.iter().any(|(other, _)| other == *name);
+    let nowhere: Vec<String> = interfaces.chain(disks).filter(misplaced).cloned().collect();
+    let named = topology.misplaced.iter();
+    doubts.extend(named.map(|(device, domain)| TopologyDoubt::NoDomain { device: device.clone(), domain: *domain }));
     doubts.extend((!nowhere.is_empty()).then_some(TopologyDoubt::Nowhere(nowhere)));
     doubts
 }
@@ -93,6 +103,9 @@ impl fmt::Display for TopologyDoubt {
             Self::NoMemory(domains) => {
                 write!(f, "no memory in domain {}: what its cores work on is elsewhere, and crosses", Ranges(domains))
             }
+            Self::NoDomain { device, domain } => {
+                write!(f, "{device} is said to be in domain {domain}, which is not there: nothing can be kept near it")
+            }
             Self::Nowhere(devices) => {
                 write!(
                     f,
@@ -115,6 +128,16 @@ mod tests {
         for name in ["single", "two-sockets", "epyc-nps4"] {
             assert_eq!(machine(name, None).doubts(), [], "{name}");
         }
+    }
+
+    /// Firmware says something, and it cannot be.
+    #[test]
+    fn a_domain_that_is_not_there_is_told_as_that() {
+        let text = fixture("two-sockets").to_string();
+        let more = "sys/class/net/eth9/device/numa_node 7\nsys/class/net/eth9/queues/rx-0 \n";
+        let machine = Topology::of(&Recording::parse(&(text + more)).unwrap(), None).unwrap();
+        let told: Vec<String> = machine.doubts().iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["eth9 is said to be in domain 7, which is not there: nothing can be kept near it"]);
     }
 
     #[test]

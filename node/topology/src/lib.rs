@@ -21,6 +21,7 @@ mod plan;
 mod quota;
 mod read;
 mod recording;
+mod text;
 
 pub use device::{Disk, PciLink, PciPlace};
 pub use doubt::TopologyDoubt;
@@ -30,6 +31,7 @@ pub use plan::{
 };
 pub use quota::CpuQuota;
 pub use recording::Recording;
+pub use text::plain;
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -63,6 +65,8 @@ pub struct Topology {
     /// Bytes of memory that the kernel counts for the machine and has given to
     /// none of its several domains yet; zero where there is one.
     pub memory_unplaced: u64,
+    /// Devices that are said to be in a domain that is not there, by name.
+    pub misplaced: Vec<(String, u16)>,
 }
 
 /// A logical CPU: what a thread is pinned to.
@@ -136,6 +140,10 @@ pub struct Interface {
     pub speed: Option<u64>,
     /// The PCI Express link of its device; `None` where there is none.
     pub pci: Option<PciPlace>,
+    /// The slot that its device is in, which all functions of a card share: `0000:3b:00`.
+    pub slot: Option<String>,
+    /// Whether it has a link (operstate, RFC 2863); `None` where the driver does not say.
+    pub running: Option<bool>,
 }
 
 impl Topology {
@@ -299,7 +307,9 @@ impl fmt::Display for TopologyError {
         match self {
             Self::Io(path, why) => write!(f, "cannot read {}: {why}", path.display()),
             Self::Missing(path) => write!(f, "no {path}: this does not describe a Linux machine"),
-            Self::Unclear { path, found, wanted } => write!(f, "{path} says {found:?}, which is not {wanted}"),
+            Self::Unclear { path, found, wanted } => {
+                write!(f, "{} says {found:?}, which is not {wanted}", plain(path))
+            }
             Self::NotARecording { line } => write!(f, "not a recorded topology: line {line} has no path and value"),
             Self::TooMany(what) => write!(f, "more {what} than can be used"),
         }

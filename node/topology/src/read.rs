@@ -1,7 +1,9 @@
 //! From a recording to a topology.
 
+use crate::recording::{PCI_SLOT_NAME, pci_slot};
 use crate::{
     Core, Disk, Domain, Interface, MAX_CORES, MAX_DOMAINS, PciLink, PciPlace, Recording, Topology, TopologyError, list,
+    plain,
 };
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -37,8 +39,10 @@ pub fn topology(recording: &Recording, allowed: Option<&[u16]>) -> Result<Topolo
         let number = only.number;
         topology.cores.iter_mut().for_each(|core| core.domain = Some(number));
     }
-    topology.interfaces = interfaces(recording, &topology)?;
-    topology.disks = disks(recording, &topology)?;
+    let mut misplaced = Vec::new();
+    topology.interfaces = interfaces(recording, &topology, &mut misplaced)?;
+    topology.disks = disks(recording, &topology, &mut misplaced)?;
+    topology.misplaced = misplaced;
     Ok(topology)
 }
 
@@ -46,7 +50,7 @@ pub fn topology(recording: &Recording, allowed: Option<&[u16]>) -> Result<Topolo
 fn processor(recording: &Recording, name: &str) -> String {
     let line = recording.get(CPUINFO).and_then(|text| text.lines().find(|line| line.starts_with(name)));
     let value = line.and_then(|line| Some(line.split_once(':')?.1.trim()));
-    value.map(|value| value.chars().take(NAME_LIMIT).collect()).unwrap_or_default()
+    value.map(|value| plain(&value.chars().take(NAME_LIMIT).collect::<String>())).unwrap_or_default()
 }
 
 /// The one domain of a kernel without NUMA.
@@ -164,7 +168,11 @@ fn distances(recording: &Recording, path: &str, own: usize, count: usize) -> Res
     numbers.ok().filter(|numbers| numbers.len() == count).ok_or_else(wrong)
 }
 
-fn interfaces(recording: &Recording, topology: &Topology) -> Result<Vec<Interface>, TopologyError> {
+fn interfaces(
+    recording: &Recording,
+    topology: &Topology,
+    misplaced: &mut Vec<(String, u16)>,
+) -> Result<Vec<Interface>, TopologyError> {
     let mut interfaces = Vec::new();
     for name in recording.names(NET) {
         let folder = format!("{NET}/{name}");
@@ -177,7 +185,7 @@ fn interfaces(recording: &Recording, topology: &Topology) -> Result<Vec<Interfac
             let count = queues.iter().filter(|queue| queue.starts_with(prefix)).count();
             u16::try_from(count).unwrap_or(u16::MAX)
         };
-        let (device, domain) = attached(recording, &folder, topology)?;
+        let (device, domain) = attached(recording, &folder, topology, misplaced)?;
         let mut interrupts = Vec::new();
         for irq in recording.names(&format!("{folder}/device/msi_irqs")) {
             let Ok(irq) = irq.parse::<u32>() else { continue };
@@ -186,7 +194,7 @@ fn interfaces(recording: &Recording, topology: &Topology) -> Result<Vec<Interfac
         }
         interrupts.sort_unstable();
         interfaces.push(Interface {
-            name: name.to_owned(),
+            name: plain(name),
             domain,
             device,
             rx_queues: count("rx-"),
@@ -200,13 +208,35 @@ fn interfaces(recording: &Recording, topology: &Topology) -> Result<Vec<Interfac
                 .filter(|megabits| (1..u64::from(u32::MAX)).contains(megabits))
                 .map(|megabits| megabits * 1_000_000),
             pci: pci(recording, &folder),
+            slot: slot(recording, &folder),
+            running: running(recording, &folder),
         });
     }
     Ok(interfaces)
 }
 
+/// Whether there is a link: `unknown` is what a driver says that does not know (RFC 2863,
+/// ifOperStatus; Documentation/networking/operstates.rst).
+fn running(recording: &Recording, folder: &str) -> Option<bool> {
+    match recording.get(&format!("{folder}/operstate"))? {
+        "up" => Some(true),
+        "down" | "lowerlayerdown" | "notpresent" | "dormant" | "testing" => Some(false),
+        _ => None,
+    }
+}
+
+/// The PCI slot of a device.
+fn slot(recording: &Recording, folder: &str) -> Option<String> {
+    pci_slot(recording.get(&format!("{folder}/device/{PCI_SLOT_NAME}"))?).map(str::to_owned)
+}
+
 /// Whether there is a device behind a network interface or a disk, and its domain.
-fn attached(recording: &Recording, folder: &str, topology: &Topology) -> Result<(bool, Option<u16>), TopologyError> {
+fn attached(
+    recording: &Recording,
+    folder: &str,
+    topology: &Topology,
+    misplaced: &mut Vec<(String, u16)>,
+) -> Result<(bool, Option<u16>), TopologyError> {
     let path = format!("{folder}/device/numa_node");
     let node = recording.get(&path);
     let number = node.map(|text| text.parse::<i32>().map_err(|_| unclear(&path, text, "a node's number")));
@@ -217,26 +247,40 @@ fn attached(recording: &Recording, folder: &str, topology: &Topology) -> Result<
         [only] if node.is_some() => Some(only.number),
         _ => number.filter(|number| topology.domain(*number).is_some()),
     };
+    if let (None, Some(number)) = (domain, number) {
+        misplaced.push((plain(folder.rsplit('/').next().unwrap_or_default()), number));
+    }
     Ok((node.is_some(), domain))
 }
 
-fn disks(recording: &Recording, topology: &Topology) -> Result<Vec<Disk>, TopologyError> {
+fn disks(
+    recording: &Recording,
+    topology: &Topology,
+    misplaced: &mut Vec<(String, u16)>,
+) -> Result<Vec<Disk>, TopologyError> {
     let mut disks = Vec::new();
     for name in recording.names(BLOCK) {
         let folder = format!("{BLOCK}/{name}");
-        let (device, domain) = attached(recording, &folder, topology)?;
+        let (device, domain) = attached(recording, &folder, topology, misplaced)?;
         let sectors = recording.get(&format!("{folder}/size")).and_then(|text| text.parse::<u64>().ok());
         // A drive without a medium has none.
         if !device || sectors == Some(0) {
             continue;
         }
         disks.push(Disk {
-            name: name.to_owned(),
-            model: recording.get(&format!("{folder}/device/model")).map(|text| text.chars().take(NAME_LIMIT).collect()),
+            name: plain(name),
+            model: recording
+                .get(&format!("{folder}/device/model"))
+                .map(|text| plain(&text.chars().take(NAME_LIMIT).collect::<String>())),
             domain,
             bytes: sectors.unwrap_or(0).saturating_mul(SECTOR),
             rotational: recording.get(&format!("{folder}/queue/rotational")) == Some("1"),
             pci: pci(recording, &folder),
+            // The namespaces of a controller, nvme0n1 and nvme0n2, share its link.
+            slot: slot(recording, &folder).or_else(|| {
+                let controller = name.strip_prefix("nvme")?.split_once('n')?.0;
+                Some(format!("nvme{controller}"))
+            }),
         });
     }
     Ok(disks)

@@ -36,6 +36,16 @@ const CPUINFO: &str = "proc/cpuinfo";
 /// How a PCI Express link runs, and how it could.
 const LINK: [&str; 4] = ["current_link_speed", "current_link_width", "max_link_speed", "max_link_width"];
 
+/// The file of a recording that has a device's PCI address; sysfs has it among others in `uevent`.
+pub(crate) const PCI_SLOT_NAME: &str = "pci_slot_name";
+
+/// The slot of a PCI address: `0000:3b:00.1` without the function, as all functions of a card share its link.
+pub(crate) fn pci_slot(address: &str) -> Option<&str> {
+    let (slot, function) = address.trim().rsplit_once('.')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (slot.split(':').count() == 3 && slot.split(':').all(is_number) && is_number(function)).then_some(slot)
+}
+
 /// How far above a block device its PCI device is looked for: a disk of SATA is
 /// below a port, a host and a target.
 const LEVELS: usize = 8;
@@ -185,6 +195,7 @@ impl Recorder<'_> {
                 self.keep(format!("{device}/numa_node"), "-1".to_owned())?;
             }
             self.file(&format!("{interface}/speed"))?;
+            self.file(&format!("{interface}/operstate"))?;
             let folders = ["", "/.."].map(|above| format!("{device}{above}"));
             self.link(&device, &folders)?;
             for place in ["msi_irqs", "../msi_irqs"] {
@@ -246,9 +257,29 @@ impl Recorder<'_> {
                     }
                 }
             }
+            if let Some(address) = self.pci_address(device, folder)? {
+                self.keep(format!("{device}/{PCI_SLOT_NAME}"), address)?;
+            }
             return Ok(Some(folder));
         }
         Ok(None)
+    }
+
+    /// The address of a PCI device, as its events name it, or else as its folder is called; a folder
+    /// that was made from a recording has it as that does.
+    fn pci_address(&self, device: &str, folder: &str) -> Result<Option<String>, TopologyError> {
+        let events = self.read(&format!("{folder}/uevent"))?;
+        let named =
+            events.and_then(|text| Some(text.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="))?.to_owned()));
+        if named.is_some() {
+            return Ok(named);
+        }
+        let target = self.root.link(folder).ok();
+        let last = target.and_then(|target| Some(target.rsplit('/').next()?.to_owned()));
+        match last.filter(|name| pci_slot(name).is_some()) {
+            Some(name) => Ok(Some(name)),
+            None => self.read(&format!("{device}/{PCI_SLOT_NAME}")),
+        }
     }
 
     /// Records which processor it is: what the first core says.

@@ -120,6 +120,53 @@ fn disks_and_links_have_their_domain() {
     assert_eq!((two.division(), two.packages()), (None, vec![(0, vec![0]), (1, vec![1])]));
 }
 
+/// What somebody recorded is shown on somebody else's terminal.
+#[test]
+fn names_move_no_cursor() {
+    let text = "sys/devices/system/cpu/possible 0\nproc/cpuinfo model name : \u{1b}[31mRED\u{202e}\n\
+                sys/class/net/e\u{1b}[2J/queues/rx-0 \nsys/class/net/e\u{1b}[2J/device/numa_node 0\n\
+                sys/block/nvme0n1/size 8\nsys/block/nvme0n1/device/numa_node 0\n\
+                sys/block/nvme0n1/device/model BAD\u{1b}]0;x\u{7}\n";
+    let odd = Topology::of(&Recording::parse(text).unwrap(), None).unwrap();
+    assert_eq!(odd.processor, "\\u{1b}[31mRED\\u{202e}");
+    assert_eq!(odd.interfaces[0].name, "e\\u{1b}[2J");
+    assert_eq!(odd.disks[0].model.as_deref(), Some("BAD\\u{1b}]0;x\\u{7}"));
+    let unclear = format!("{text}sys/class/net/x\u{1b}[2J/device/numa_node z\nsys/class/net/x\u{1b}[2J/queues/rx-0 \n");
+    let told = Topology::of(&Recording::parse(&unclear).unwrap(), None).unwrap_err().to_string();
+    assert!(told.contains("says \"z\"") && !told.contains('\u{1b}'), "{told}");
+}
+
+/// What a port's link and slot are, as sysfs and a recording have them.
+#[test]
+fn links_and_slots_are_recorded() {
+    let folder = Folder::new("slots");
+    let net = folder.0.join("sys/class/net");
+    let cpu = folder.0.join("sys/devices/system/cpu");
+    fs::create_dir_all(&cpu).unwrap();
+    fs::write(cpu.join("possible"), "0").unwrap();
+    for (function, state) in [(0, "up"), (1, "lowerlayerdown")] {
+        let device = folder.0.join(format!("sys/devices/pci0000:3a/0000:3b:00.{function}"));
+        let port = device.join(format!("net/eth{function}"));
+        fs::create_dir_all(port.join("queues/rx-0")).unwrap();
+        fs::create_dir_all(&net).unwrap();
+        fs::write(device.join("class"), "0x020000").unwrap();
+        fs::write(port.join("operstate"), format!("{state}\n")).unwrap();
+        std::os::unix::fs::symlink(format!("../../../0000:3b:00.{function}"), port.join("device")).unwrap();
+        let target = format!("../../devices/pci0000:3a/0000:3b:00.{function}/net/eth{function}");
+        std::os::unix::fs::symlink(target, net.join(format!("eth{function}"))).unwrap();
+    }
+    let read = Topology::read(&folder.0, None).unwrap();
+    let recorded = Recording::parse(&Recording::take(&folder.0).unwrap().to_string()).unwrap();
+    assert_eq!(Topology::of(&recorded, None).unwrap(), read);
+    let told: Vec<_> = read.interfaces.iter().map(|port| (port.slot.as_deref(), port.running)).collect();
+    assert_eq!(told, [(Some("0000:3b:00"), Some(true)), (Some("0000:3b:00"), Some(false))]);
+    // In real ones its events name it.
+    fs::write(folder.0.join("sys/devices/pci0000:3a/0000:3b:00.0/uevent"), "DRIVER=x\nPCI_SLOT_NAME=0001:02:03.4\n")
+        .unwrap();
+    let read = Topology::read(&folder.0, None).unwrap();
+    assert_eq!(read.interfaces[0].slot.as_deref(), Some("0001:02:03"));
+}
+
 #[test]
 fn a_socket_of_several_domains_has_its_makers_name() {
     let division = |name: &str| machine(name, None).division();

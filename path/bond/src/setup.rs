@@ -80,9 +80,14 @@ impl FromStr for Setup {
             Some("lacp") => setup.mode = Mode::Lacp(Settings::default()),
             _ => return Err(ParseSetupError(format!("\"{text}\" is neither static nor lacp"))),
         }
+        let mut seen = Vec::new();
         for part in parts {
             let unknown = || ParseSetupError(format!("\"{part}\" is not understood"));
             let (name, value) = part.split_once('=').ok_or_else(unknown)?;
+            if seen.contains(&name) {
+                return Err(ParseSetupError(format!("{name} is given twice")));
+            }
+            seen.push(name);
             match (name, &mut setup.mode) {
                 ("min-links", _) => setup.min_links = value.parse().map_err(|_| unknown())?,
                 ("weights", _) => setup.weights = weights(value).ok_or_else(unknown)?,
@@ -171,6 +176,8 @@ mod tests {
             "static,weights=",
             "static,weights=1:0",
             "static,weights=256:1",
+            "static,weights=1:2,weights=3:4",
+            "lacp,rate=fast,min-links=1,rate=fast",
             &many,
         ] {
             let error = text.parse::<Setup>().expect_err(text).to_string();

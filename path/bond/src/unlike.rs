@@ -32,6 +32,14 @@ impl PortRates {
 /// a weight or none has.
 pub fn judge_ports(ports: &[PortRates], setup: &Setup) -> Result<Vec<String>, String> {
     let weighted = setup.weighted();
+    let count = ports.len();
+    if setup.min_links > count {
+        let links = if count == 1 { "link" } else { "links" };
+        return Err(format!("--bond min-links={} for {count} {links}: none would ever take part", setup.min_links));
+    }
+    if weighted > 0 && count == 1 {
+        return Err("--bond weights spread flows over several links, and there is one".to_owned());
+    }
     if weighted > 0 && weighted != ports.len() {
         return Err(format!("--bond has {weighted} weights for {} links: one for each, or none", ports.len()));
     }
@@ -113,6 +121,18 @@ mod tests {
         assert_eq!(judged(&ports, "lacp,weights=100:63"), Ok(Vec::new()));
         let alike = [port("a", 100, Some(126)), port("b", 100, Some(252))];
         assert_eq!(judged(&alike, "static"), Ok(Vec::new()));
+    }
+
+    /// More links than there are never take part; and one link has nothing to weigh.
+    #[test]
+    fn what_can_never_hold_is_refused() {
+        let ports = [port("a", 100, None), port("b", 100, None)];
+        assert_eq!(judged(&ports, "static,min-links=2"), Ok(Vec::new()));
+        let told = judged(&ports, "static,min-links=3").unwrap_err();
+        assert_eq!(told, "--bond min-links=3 for 2 links: none would ever take part");
+        assert!(judged(&ports[..1], "static,weights=5").unwrap_err().contains("there is one"));
+        assert!(judged(&ports[..1], "lacp,min-links=2").unwrap_err().contains("for 1 link:"));
+        assert_eq!(judged(&ports[..1], "lacp"), Ok(Vec::new()));
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn told_budget(plan: &NumaPlan, wanted: &BudgetPlan, out: &mut impl Write) -> Re
             (BudgetMachine::of(&topology, &measured), counters)
         }
     };
-    let made = budget::made(&machine, wanted)?;
+    let (machine, made) = budget::made(machine, wanted)?;
     let told = budget::ToldBudget { machine: &machine, budget: &made, counters: counters.as_ref() };
     if plan.json || plan.html.is_some() {
         let mut value = budget::budget_json(&told);

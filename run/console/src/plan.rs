@@ -34,6 +34,8 @@ pub struct BudgetPlan {
     pub ask: budget::BudgetAsk,
     /// A machine of published figures: its name, or a file.
     pub published: Option<PathBuf>,
+    /// Which ports and disks carry content.
+    pub carriers: budget::CarrierChoice,
 }
 
 /// What `node` is asked to do.

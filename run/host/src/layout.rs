@@ -27,8 +27,8 @@ pub struct Layout {
     planned: Option<String>,
     /// How they do, once the ports are open and have told what they can.
     joined: OnceLock<String>,
-    /// Ports speak the control protocol of link aggregation, even one alone.
-    lacp: bool,
+    /// How several links are one; `None` of one that is used as it is.
+    bond: Option<bond::Setup>,
     /// What limits the processor time of all silos together, if anything.
     pub quota: Option<String>,
     /// What is not as one would wish it.
@@ -73,7 +73,7 @@ impl Layout {
         for (link, port) in host.links.iter().zip(&layout.ports) {
             link.driver.check_queues(port.queues)?;
         }
-        if host.links.len() > 1 {
+        if host.links.len() > 1 || host.bond != bond::Setup::default() {
             // Where sysfs is hidden nothing is known of them.
             let topology = Topology::read(Path::new("/"), None).unwrap_or_default();
             let warnings = unlike::check(host, &topology)?;
@@ -127,7 +127,7 @@ impl Layout {
             ports: opened.map(|(port, queues)| PortLayout { name: port.name, domain: port.domain, queues }).collect(),
             planned: None,
             joined: OnceLock::new(),
-            lacp: host.speaks_lacp(),
+            bond: bond_of(host),
             quota: heeded.note,
             warnings: planned.warnings.iter().map(ToString::to_string).chain(heeded.warning).collect(),
         })
@@ -151,22 +151,27 @@ impl Layout {
             queues: queues.collect(),
             egress: all.map(|(port, _)| port).collect(),
         };
-        let (planned, joined, lacp) = (None, OnceLock::new(), host.speaks_lacp());
+        let (planned, joined, bond) = (None, OnceLock::new(), bond_of(host));
         let heeded = quota::heed(quota::here().as_ref(), 1, true, "silos");
         let (quota, warnings) = (heeded.note, heeded.warning.into_iter().collect());
-        Self { seats: vec![seat], ports, planned, joined, lacp, quota, warnings }
+        Self { seats: vec![seat], ports, planned, joined, bond, quota, warnings }
+    }
+
+    /// Whether ports speak the control protocol of link aggregation, even one alone.
+    fn speaks_lacp(&self) -> bool {
+        self.bond.is_some_and(|bond| matches!(bond.mode, bond::Mode::Lacp(_)))
     }
 
     /// Whether there is one queue in all, and one silo: nothing is between the
     /// two.
     pub fn is_single(&self) -> bool {
-        !self.lacp && matches!(self.seats.as_slice(), [seat] if seat.queues.len() == 1)
+        !self.speaks_lacp() && matches!(self.seats.as_slice(), [seat] if seat.queues.len() == 1)
     }
 
     /// Whether each silo has one queue, of the only port, which is used as it
     /// is.
     pub fn is_plain(&self) -> bool {
-        !self.lacp && self.ports.len() == 1 && self.seats.iter().all(|seat| seat.queues.len() == 1)
+        !self.speaks_lacp() && self.ports.len() == 1 && self.seats.iter().all(|seat| seat.queues.len() == 1)
     }
 
     /// The ends of the mesh that joins the silos of open links, in their
@@ -251,10 +256,21 @@ impl Layout {
         json!({
             "silos": self.seats.iter().map(seat).collect::<Vec<_>>(),
             "ports": self.ports.iter().map(port).collect::<Vec<_>>(),
+            "bond": self.bond.map(|bond| json!({
+                "mode": if self.speaks_lacp() { "lacp" } else { "static" },
+                "min_links": bond.min_links,
+                "weights": self.weights(&bond),
+                "written": bond.to_string(),
+            })),
             "steering": self.steering(),
             "quota": self.quota,
             "warnings": self.warnings,
         })
+    }
+
+    /// What part of the flows each port has: 1, where nothing else is said.
+    fn weights(&self, bond: &bond::Setup) -> Vec<u8> {
+        bond.weights.iter().take(self.ports.len()).map(|weight| *weight.max(&1)).collect()
     }
 
     /// The rows of the table: a silo's ports each have one.
@@ -319,6 +335,12 @@ impl Layout {
             }
             table.extend([line.trim_end(), "\n"]);
         }
+        if let Some(bond) = &self.bond {
+            let mode = if self.speaks_lacp() { "lacp" } else { "static" };
+            let weights: Vec<String> = self.weights(bond).iter().map(ToString::to_string).collect();
+            let (links, weights) = (self.ports.len(), weights.join(":"));
+            let _ = writeln!(table, "  bond of {links} links: {mode}, min-links {}, weights {weights}", bond.min_links);
+        }
         if let Some(steering) = self.steering() {
             table.extend(["  steering by ", steering, "\n"]);
         }
@@ -333,6 +355,11 @@ impl Layout {
 /// stack which sends through another silo's queue has room beyond what it
 /// keeps for acknowledgements, however long its packets may be.
 const PACKETS_IN_RING: usize = 24;
+
+/// How a plan's links are one; `None` of one that is used as it is.
+fn bond_of(host: &HostPlan) -> Option<bond::Setup> {
+    (host.links.len() > 1 || host.speaks_lacp()).then_some(host.bond)
+}
 
 /// A link as the planner sees it.
 fn port(link: &LinkSpec) -> topology::Port {

@@ -356,6 +356,33 @@ impl HostArgs {
         }
     }
 
+    /// Refuses what is of links, where there is none: clap asks for --link itself, but not beside an
+    /// option that stands in its place.
+    ///
+    /// # Errors
+    /// Which option that is.
+    pub(super) fn without_link(&self) -> Result<(), String> {
+        let given = [
+            ("--plan", self.plan_only),
+            ("--addr", !self.addresses.is_empty()),
+            ("--gateway", !self.gateways.is_empty()),
+            ("--mac", self.mac.is_some()),
+            ("--silos", self.silos.is_some()),
+            ("--core", self.core.is_some()),
+            ("--numa", self.numa.is_some()),
+            ("--bond", self.bond != bond::Setup::default()),
+            ("--local-clients", self.local_clients.is_some()),
+            ("--tx-delay", self.tx_delay.is_some()),
+            ("--offload", self.offload.is_some()),
+            ("--mss", self.mss.is_some()),
+            ("--capture", self.capture.is_some()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(format!("{option} goes with --link")),
+            None => Ok(()),
+        }
+    }
+
     /// Whether it says how many silos there are, or where.
     pub(super) const fn names_silos(&self) -> bool {
         self.silos.is_some() || self.core.is_some()

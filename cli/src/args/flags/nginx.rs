@@ -156,6 +156,7 @@ impl NginxArgs {
 /// What is asked of links, or of workers.
 pub(super) fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers), String> {
     if host.link.is_empty() {
+        host.without_link()?;
         let spin = host.spin()?;
         if host.fifo.is_some() {
             return Err("--sched: over kernel sockets it is for serve of a folder and for load".to_owned());

@@ -248,6 +248,7 @@ impl SocketArgs {
         host: HostArgs,
         max_connections: u32,
     ) -> Result<KernelPlan, String> {
+        host.without_link()?;
         let spin = host.spin()?;
         let keep_alive = match self.so_keepalive {
             Probes::Off => None,

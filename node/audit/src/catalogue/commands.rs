@@ -179,8 +179,10 @@ fn affinity(case: &Case<'_>) -> Finding {
     let Some(cores) = cpu_list(case.value).filter(|cores| !cores.is_empty()) else {
         return Finding::new(Verdict::Refused, "is no list of cores, nor a mask of some");
     };
-    if let Some(finding) = lacking(case, &cores) {
-        return finding;
+    // Linux takes a list of which one core is on line (kernel/irq/proc.c, write_irq_affinity).
+    let there = case.evidence.cores();
+    if !there.is_empty() && !cores.iter().any(|core| there.contains(core)) {
+        return Finding::new(Verdict::Refused, "this machine has none of these cores on line");
     }
     let number = case.subject.parse::<u32>().is_ok();
     let known = case.evidence.names("proc/irq").iter().any(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
@@ -250,37 +252,74 @@ fn behind<'a>(case: &Case<'a>, flags: &[&str]) -> Option<&'a str> {
     None
 }
 
+/// The domains of a list of numactl's; `None` where it is none that is known.
+fn domains_of(text: &str, all: &[u32]) -> Option<Vec<u32>> {
+    if text == "all" { Some(all.to_vec()) } else { cpu_list(text).filter(|list| !list.is_empty()) }
+}
+
 fn numactl(case: &Case<'_>) -> Finding {
     let has = |flags: &[&str]| case.value.split_whitespace().any(|word| flags.contains(&word));
-    if behind(case, &["--interleave", "-i"]).is_some() {
-        return Finding::new(Verdict::WorseThanDefault, "half of all memory is another domain's than the core's")
-            .want("--localalloc");
-    }
     let cores = behind(case, &["-C", "--physcpubind"]).and_then(cpu_list);
     if let Some(finding) = cores.as_deref().and_then(|cores| lacking(case, cores)) {
         return finding;
     }
-    let domains = case.evidence.names("sys/devices/system/node");
-    let (nodes, memory) = (behind(case, &["-N", "--cpunodebind"]), behind(case, &["-m", "--membind"]));
-    let there = |number: &u32| domains.contains(&format!("node{number}").as_str());
-    let named = [nodes, memory].into_iter().flatten().filter_map(cpu_list).flatten();
-    if let Some(number) = named.into_iter().find(|number| !domains.is_empty() && !there(number)) {
+    let known = case.evidence.domains();
+    let all: Vec<u32> = known.iter().map(|(number, _)| *number).collect();
+    let named = |flags: &[&str]| behind(case, flags).map(|text| (text, domains_of(text, &all).unwrap_or_default()));
+    let nodes = named(&["-N", "--cpunodebind"]);
+    let memory = named(&["-m", "--membind"]).or_else(|| named(&["-p", "--preferred"]));
+    let interleaved = named(&["-i", "--interleave"]);
+    let numbers = [&nodes, &memory, &interleaved].into_iter().flatten().flat_map(|(_, numbers)| numbers);
+    let missing = numbers.copied().find(|number| !all.is_empty() && !all.contains(number));
+    if let Some(number) = missing {
         return Finding::new(Verdict::Refused, format!("this machine has no domain {number}"));
     }
-    if domains.iter().filter(|name| name.starts_with("node")).count() == 1 && cores.is_none() {
+    if all.len() == 1 && cores.is_none() {
         return Finding::new(Verdict::Unnecessary, "this machine has one domain");
     }
+    if let Some((_, over)) = &interleaved {
+        let why = match over.len() {
+            0 => "pages go round all domains: of n domains one in n is the core's own".to_owned(),
+            count => format!("{} of {count} pages are another domain's than the core's", count - 1),
+        };
+        return Finding::new(Verdict::WorseThanDefault, why).want("--localalloc");
+    }
     match (nodes, memory) {
-        (Some(nodes), Some(memory)) if nodes != memory => Finding::new(
+        (Some((nodes, of)), Some((memory, there))) if of != there => Finding::new(
             Verdict::WorseThanDefault,
             format!("runs on domain {nodes} with the memory of domain {memory}"),
         )
         .want(format!("--membind={nodes}")),
-        (None, None) if cores.is_none() && !has(&["--localalloc", "-l"]) => {
-            Finding::new(Verdict::Unknown, "what it asks for is not known to the catalogue")
+        (None, Some((memory, there))) => memory_alone(memory, &there, cores.as_deref(), &known),
+        (Some(_), Some(_)) => Finding::ok("threads, and their memory, in the same domains"),
+        (Some(_), None) => Finding::ok("threads, and the memory that they touch first, in these domains"),
+        (None, None) if cores.is_some() => Finding::ok("threads on these cores, and what they touch first near them"),
+        (None, None) if has(&["--localalloc", "-l"]) => {
+            Finding::ok("memory in the domain of the core that touches it first; threads are not bound")
         }
-        _ => Finding::ok("threads, and the memory that they touch first, in one domain"),
+        (None, None) => Finding::new(Verdict::Unknown, "what it asks for is not known to the catalogue"),
     }
+}
+
+/// Memory that is bound where threads are not: numactl(8), --membind names domains of memory alone.
+fn memory_alone(memory: &str, there: &[u32], cores: Option<&[u32]>, known: &[(u32, Vec<u32>)]) -> Finding {
+    let wanted = format!("--cpunodebind={memory} --membind={memory}");
+    let Some(cores) = cores else {
+        let others = known.len().saturating_sub(there.len());
+        let reach = match known.len() {
+            0 => String::new(),
+            count => format!(", and those of {others} of {count} domains reach it across"),
+        };
+        let why = format!("binds no thread: they run on all cores{reach}");
+        return Finding::new(Verdict::WorseThanDefault, why).want(wanted);
+    };
+    let near = |core: &u32| known.iter().any(|(number, those)| there.contains(number) && those.contains(core));
+    if known.is_empty() || cores.iter().all(near) {
+        return Finding::ok("threads on cores of the domain that their memory is in");
+    }
+    let far = cores.iter().filter(|core| !near(core)).count();
+    let why = format!("{far} of {} cores are in another domain than the memory of {memory}", cores.len());
+    Finding::new(Verdict::WorseThanDefault, why).want(wanted)
 }
 
 fn taskset(case: &Case<'_>) -> Finding {

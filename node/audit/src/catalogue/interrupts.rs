@@ -183,24 +183,54 @@ fn of_interfaces(evidence: &Evidence) -> Vec<Reading> {
         if irqs.is_empty() {
             return None;
         }
-        let mut cores: Vec<u32> = irqs.iter().filter_map(|irq| goes_to(evidence, irq)).flatten().collect();
-        cores.sort_unstable();
-        cores.dedup();
+        let cores = interrupted_by(evidence, name);
         let value = format!("{} interrupts on {} cores", irqs.len(), cores.len());
         Some(Reading { subject: (*name).to_owned(), value: Ok(value) })
     };
     evidence.interfaces().iter().filter_map(reading).collect()
 }
 
+/// The cores that an interface's interrupts go to.
+fn interrupted_by(evidence: &Evidence, interface: &str) -> Vec<u32> {
+    let irqs = evidence.names(&format!("sys/class/net/{interface}/device/msi_irqs"));
+    let mut cores: Vec<u32> = irqs.iter().filter_map(|irq| goes_to(evidence, irq)).flatten().collect();
+    cores.sort_unstable();
+    cores.dedup();
+    cores
+}
+
 fn spread(case: &Case<'_>) -> Finding {
     let numbers: Vec<usize> = case.value.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    match numbers.as_slice() {
-        [irqs, 1] if *irqs > 2 && case.evidence.cores().len() > 2 => {
-            Finding::new(Improvable, "one core receives for all").want("a core for each queue")
-        }
-        [_, _] => Finding::ok("spread as far as there are queues and cores"),
-        _ => Finding::new(Verdict::Unreadable, "cannot be told"),
+    let [irqs, used] = numbers[..] else { return Finding::new(Verdict::Unreadable, "cannot be told") };
+    if used == 0 {
+        return Finding::new(Verdict::Unknown, "no core is named for any of them");
     }
+    let could = irqs.min(case.evidence.cores().len());
+    // A device has some interrupts beside those of its queues.
+    if used * 2 < could {
+        let why = match used {
+            1 => "one core receives for all".to_owned(),
+            used => format!("{used} cores receive for all, and {could} could"),
+        };
+        return Finding::new(Improvable, why).want("a core for each queue");
+    }
+    far_interrupts(case).unwrap_or_else(|| Finding::ok("spread as far as there are queues and cores"))
+}
+
+/// Interrupts on cores of another domain than the device's: each packet's descriptor and headers cross.
+fn far_interrupts(case: &Case<'_>) -> Option<Finding> {
+    let domains = case.evidence.domains();
+    let device = format!("sys/class/net/{}/device", case.subject);
+    let places = [format!("{device}/numa_node"), format!("{device}/../numa_node")];
+    let own = places.iter().find_map(|place| case.evidence.get(place)?.parse::<u32>().ok())?;
+    let (_, near) = domains.iter().find(|(number, cores)| *number == own && !cores.is_empty())?;
+    let cores = interrupted_by(case.evidence, case.subject);
+    let far = cores.iter().filter(|core| !near.contains(core)).count();
+    if domains.len() < 2 || far == 0 {
+        return None;
+    }
+    let why = format!("{far} of {} cores are in another domain than the device, which is in {own}", cores.len());
+    Some(Finding::new(Improvable, why).want(format!("cores of domain {own}")))
 }
 
 /// A file of each queue of each interface, equal ones as one.

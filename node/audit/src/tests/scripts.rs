@@ -99,6 +99,43 @@ fn no_line_of_a_script_vanishes() {
     }
 }
 
+/// Linux takes a list of which a core is on line, whatever else it names.
+#[test]
+fn interrupts_may_name_cores_off_line_beside_one_on_line() {
+    let of = |line: &str| only(line).verdict;
+    assert_eq!(of("echo 3ffff > /proc/irq/24/smp_affinity"), Verdict::Ok);
+    assert_eq!(of("echo 30000 > /proc/irq/24/smp_affinity"), Verdict::Refused);
+    assert_eq!(of("echo 0 > /proc/irq/24/smp_affinity"), Verdict::Refused);
+    assert_eq!(of("echo 15-40 > /proc/irq/24/smp_affinity_list"), Verdict::Ok);
+}
+
+/// Interrupts are held against the cores that there are, and against the device's domain.
+#[test]
+fn interrupts_are_spread_and_near_their_device() {
+    let of = |cores: &dyn Fn(u32) -> String| {
+        let mut evidence = server().with("sys/class/net/eth0/device/numa_node", "1");
+        for number in 0..2 {
+            let cores = if number == 0 { "0-7" } else { "8-15" };
+            evidence = evidence.with(&format!("sys/devices/system/node/node{number}/cpulist"), cores);
+        }
+        for irq in 0..8 {
+            let (irq, list) = (100 + irq, cores(irq));
+            evidence = evidence.with(&format!("sys/class/net/eth0/device/msi_irqs/{irq}"), "msix");
+            evidence = evidence.with(&format!("proc/irq/{irq}/smp_affinity_list"), &list);
+        }
+        let rows = crate::machine(&evidence, Role::WebKernel).rows;
+        let row = rows.into_iter().find(|row| row.key == "interrupts of interfaces").expect("judged");
+        (row.verdict, row.why)
+    };
+    assert_eq!(of(&|irq| (8 + irq).to_string()).0, Verdict::Ok);
+    let (verdict, why) = of(&|irq| (8 + irq % 2).to_string());
+    assert_eq!((verdict, why.as_str()), (Verdict::Improvable, "2 cores receive for all, and 8 could"));
+    let (verdict, why) = of(&|irq| irq.to_string());
+    let told = "8 of 8 cores are in another domain than the device, which is in 1";
+    assert_eq!((verdict, why.as_str()), (Verdict::Improvable, told));
+    assert_eq!(of(&|_| String::new()).0, Verdict::Unknown);
+}
+
 /// Threads and memory bound to what the machine has.
 #[test]
 fn bindings_are_held_against_the_machine() {
@@ -114,6 +151,19 @@ fn bindings_are_held_against_the_machine() {
     assert_eq!(of(&one, "numactl -N 0 -m 1 ./x"), Verdict::Refused);
     assert_eq!(of(&one, "numactl -N 0 ./x"), Verdict::Unnecessary);
     assert_eq!(of(&two, "numactl --hardware"), Verdict::Unknown);
+    // Memory alone is bound: threads run anywhere (numactl(8)).
+    assert_eq!(of(&two, "numactl --membind=1 ./x"), Verdict::WorseThanDefault);
+    assert_eq!(of(&two, "numactl --preferred=0 ./x"), Verdict::WorseThanDefault);
+    assert_eq!(of(&two, "numactl -C 2-3 --membind=1 ./x"), Verdict::Ok);
+    assert_eq!(of(&two, "numactl -C 1-2 --membind=1 ./x"), Verdict::WorseThanDefault);
+    assert_eq!(of(&two, "numactl -N 0,1 -m 0-1 ./x"), Verdict::Ok);
+    assert_eq!(of(&two, "numactl --interleave=0,7 ./x"), Verdict::Refused);
+    assert_eq!(of(&one, "numactl --interleave=all ./x"), Verdict::Unnecessary);
+    let four = node(node(two.clone(), 2), 3);
+    let told = report(&four, Role::Forwarder, "x.sh", "numactl --interleave=all ./x").rows.remove(0).why;
+    assert_eq!(told, "3 of 4 pages are another domain's than the core's");
+    let told = report(&four, Role::Forwarder, "x.sh", "numactl --membind=1 ./x").rows.remove(0).why;
+    assert!(told.starts_with("binds no thread") && told.contains("3 of 4 domains"), "{told}");
     assert_eq!(of(&two, "taskset -c 99 ./x"), Verdict::Refused);
     assert_eq!(of(&two, "taskset 0x3 ./x"), Verdict::Ok);
     assert_eq!(of(&two, "taskset -c x ./x"), Verdict::Refused);

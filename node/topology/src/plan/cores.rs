@@ -68,7 +68,8 @@ struct Pools {
 
 /// Those of one domain; or all, where domains are not looked at.
 struct Pool {
-    /// Best first: rank among the threads of its physical core, and number.
+    /// Best first, or by number where domains are not looked at: rank among the threads of its
+    /// physical core, and number.
     cores: VecDeque<(usize, u16)>,
     /// Queues of its ports; zero if it has none.
     queues: usize,
@@ -90,7 +91,9 @@ impl Pools {
         };
         let all = queues(None);
         if !ask.numa {
-            let pool = Pool { cores: ranked(usable, usable), queues: all, away: 0, has_first: true, taken: 0 };
+            let mut cores = ranked(usable, usable);
+            cores.make_contiguous().sort_unstable_by_key(|(_, number)| *number);
+            let pool = Pool { cores, queues: all, away: 0, has_first: true, taken: 0 };
             return Self { pools: vec![pool], queues: all };
         }
         // Without a port that is anywhere, silos at least are near each other.

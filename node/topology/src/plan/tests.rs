@@ -133,7 +133,7 @@ fn isolated_cores_are_taken_first() {
 fn without_regard_to_domains_cores_go_by_number() {
     let two = machine("two-sockets", None);
     let made = plan(&two, &ask(&two_ports(), Silos::Count(4), false)).unwrap();
-    assert_eq!(cores(&made), [1, 2, 3, 4]);
+    assert_eq!(cores(&made), [0, 1, 2, 3]);
     assert!(made.silos.iter().all(|seat| seat.memory == Memory::Interleave && seat.egress == [0, 1]));
     // Half of the queues are on the wrong side, as one expects of chance.
     assert_eq!(made.crossing(&two_ports()), 4);

@@ -47,13 +47,27 @@ pub fn published(name: &Path) -> Result<BudgetMachine, Failure> {
     BudgetMachine::published(&text).map_err(|why| format!("{}: {why}", name.display()).into())
 }
 
-/// Adds up what is asked.
-pub fn made(machine: &BudgetMachine, plan: &BudgetPlan) -> Result<Budget, Failure> {
-    Ok(::budget::budget(machine, &plan.ask)?)
+/// The machine with what carries content, and what is asked of it.
+pub fn made(machine: BudgetMachine, plan: &BudgetPlan) -> Result<(BudgetMachine, Budget), Failure> {
+    let machine = machine.carrying(&plan.carriers)?;
+    let made = ::budget::budget(&machine, &plan.ask)?;
+    Ok((machine, made))
 }
 
+/// A rate to four digits: whether it fits can lie in the fourth.
 fn bits(value: f64) -> String {
-    si(value, "bit/s")
+    let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let (unit, prefix) = prefixes.into_iter().find(|(unit, _)| value >= unit * 0.999_95).unwrap_or((1.0, ""));
+    let scaled = value / unit;
+    let decimals = match scaled {
+        large if large >= 999.95 => 0,
+        large if large >= 99.995 => 1,
+        large if large >= 9.999_5 => 2,
+        _ => 3,
+    };
+    let text = format!("{scaled:.decimals$}");
+    let text = if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {prefix}bit/s")
 }
 
 fn bytes(value: f64) -> String {
@@ -91,23 +105,19 @@ impl fmt::Display for ToldBudget<'_> {
         loads(f, budget)?;
         crossings(f, budget)?;
         seen(f, machine, budget)?;
-        match budget.ring_slots {
-            Some(slots) => writeln!(
-                f,
-                "\nslots stay in the cache while a silo's ring has up to {slots} of full frames, and a silo is on \
-                 each physical core; beyond that sealing into the slot has the kernel's four passes"
-            )?,
-            None => {
-                writeln!(f, "\nthe size of the last cache is not known: up to which ring slots stay in it, neither")?
-            }
-        }
+        ring(f, budget)?;
         match budget.cpu {
             Some(cpu) => writeln!(
                 f,
-                "processor time: {} % of all cores per Gbit/s ({} % at {})",
+                "processor time: {} % of all cores per Gbit/s ({} % at {}){}",
                 digits(cpu.percent_per_gbit()),
                 digits(cpu.percent),
-                bits(cpu.bits)
+                bits(cpu.bits),
+                cpu.way.map_or_else(
+                    || ", charged to each way alike: --cpu 62%@190G:kernel (or :slot, :nic) for the one it is of"
+                        .into(),
+                    |way| format!(", by {} alone", way.name(ask.tls))
+                )
             )?,
             None => {
                 writeln!(f, "processor time: not known; --cpu 62%@190G with what you saw, as % of all cores at a rate")?
@@ -117,11 +127,35 @@ impl fmt::Display for ToldBudget<'_> {
             write!(f, "{counters}")?;
         }
         budget.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
-        writeln!(
-            f,
-            "note: a cipher that does not write past the cache reads each line first that it writes: one pass more"
-        )
+        if ask.tls {
+            writeln!(
+                f,
+                "note: a cipher that does not write past the cache reads each line first that it writes: one pass more"
+            )?;
+        }
+        Ok(())
     }
+}
+
+/// Whether what is sealed into a ring's slots stays in the cache.
+fn ring(f: &mut fmt::Formatter<'_>, budget: &Budget) -> fmt::Result {
+    let ring = budget.ask.ring;
+    let Some(slots) = budget.ring_slots else {
+        return writeln!(
+            f,
+            "\nthe size of the last cache is not known: rings of {ring} slots (--ring) are taken to stay in it"
+        );
+    };
+    write!(
+        f,
+        "\nslots stay in the cache while a silo's ring has up to {slots} of full frames, and a silo is on each \
+         physical core; a ring of {ring} (--ring) "
+    )?;
+    if ring <= slots {
+        return writeln!(f, "stays there");
+    }
+    let what = if budget.ask.tls { "sealed" } else { "copied" };
+    writeln!(f, "does not: what is {what} into the slot is written to memory and read from it")
 }
 
 /// A row for each way of sending, and its first limit.
@@ -132,7 +166,7 @@ fn ways(f: &mut fmt::Formatter<'_>, budget: &Budget) -> fmt::Result {
         "content is", "reads", "writes", "crossing", "remote"
     )?;
     for cost in &budget.ways {
-        let limit = cost.first_limit().map_or_else(|| "nothing of which it is known".to_owned(), limit);
+        let limit = limit(cost).unwrap_or_else(|| "nothing of which it is known".to_owned());
         writeln!(
             f,
             "  {:<28}  {:>10}  {:>10}  {:>10}  {:>7}  {limit}",
@@ -146,11 +180,42 @@ fn ways(f: &mut fmt::Formatter<'_>, budget: &Budget) -> fmt::Result {
     Ok(())
 }
 
-/// `memory of domain 0 at 341 Gbit/s (published)`.
-fn limit(load: &Load) -> String {
+/// `memory of domain 0, 1 at 341 Gbit/s (published)`: all that is full first; `None`: of nothing is it known.
+fn limit(cost: &WayCost) -> Option<String> {
+    let load = cost.first_limit()?;
     let source = load.carries.map_or("as you said", |carries| carries.source.name());
     let at = load.full_at.map_or_else(String::new, |rate| format!(" at {}", bits(rate)));
-    format!("{} {}{at} ({source})", load.kind.name(), load.name)
+    Some(format!("{}{at} ({source})", by_kind(cost.first_limits().iter()).join(" and ")))
+}
+
+/// Parts by their kinds: `memory of domain 0, 1`.
+fn by_kind<'a>(loads: impl Iterator<Item = &'a Load>) -> Vec<String> {
+    let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
+    for load in loads {
+        let kind = load.kind.name();
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, names)) => names.push(&load.name),
+            None => kinds.push((kind, vec![&load.name])),
+        }
+    }
+    kinds.into_iter().map(|(kind, names)| format!("{kind} {}", several(&names))).collect()
+}
+
+/// Names, of many the first and the last.
+fn several(names: &[&str]) -> String {
+    match names {
+        [first, _, _, .., last] => format!("{first} … {last} ({} of them)", names.len()),
+        few => few.join(", "),
+    }
+}
+
+/// What may be full earlier, as nobody knows what it carries.
+fn not_known(cost: &WayCost) -> Vec<String> {
+    let mut parts = by_kind(cost.unknown());
+    if !cost.has_cpu() {
+        parts.push("processor time".to_owned());
+    }
+    parts
 }
 
 /// Memory's bytes of each pass.
@@ -220,18 +285,12 @@ fn rows(loads: &[Load]) -> Vec<(String, &Load)> {
             None => rows.push((vec![&load.name], load)),
         }
     }
-    let name = |names: &[&str], load: &Load| {
-        let all = match names {
-            [first, _, _, .., last] => format!("{first} … {last} ({} of them)", names.len()),
-            few => few.join(", "),
-        };
-        format!("{} {all}", load.kind.name())
-    };
-    rows.into_iter().map(|(names, load)| (name(&names, load), load)).collect()
+    rows.into_iter().map(|(names, load)| (format!("{} {}", load.kind.name(), several(&names)), load)).collect()
 }
 
 fn crossings(f: &mut fmt::Formatter<'_>, budget: &Budget) -> fmt::Result {
-    writeln!(f, "\n  {:<20}  {:>8}  {:>8}", "crossings of a byte", "at worst", "expected")?;
+    writeln!(f, "\ncrossings of a byte, {}:", budget.crossed.name(budget.ask.tls))?;
+    writeln!(f, "  {:<20}  {:>8}  {:>8}", "", "at worst", "expected")?;
     for (siloing, crossings) in &budget.crossings {
         let name = format!("siloed: {}", siloing.name());
         let note = if siloing.why_not().is_some() { "  (a model: it cannot be served)" } else { "" };
@@ -264,20 +323,37 @@ fn seen(f: &mut fmt::Formatter<'_>, machine: &BudgetMachine, budget: &Budget) ->
     Ok(())
 }
 
+/// The way that the answer is of, and what is full first of it: the first of which something is known.
+fn answered(budget: &Budget) -> Option<(&WayCost, &Load)> {
+    budget.ways.iter().find_map(|cost| Some((cost, cost.first_limit()?)))
+}
+
+/// Whether a rate fits as far as is known.
+fn fits(budget: &Budget, load: &Load) -> bool {
+    load.full_at.is_some_and(|rate| rate >= budget.ask.bits)
+}
+
 /// What helps against the first limit.
 fn advice(budget: &Budget) -> Vec<String> {
-    let Some((cost, load)) = budget.ways.iter().find_map(|cost| Some((cost, cost.first_limit()?))) else {
+    let Some((cost, load)) = answered(budget) else {
         return vec![
-            "of nothing that carries it is it known how much it carries: what it asks stands below".to_owned(),
+            "whether it fits is not known: of nothing that carries it is it known how much it carries; what it asks \
+             stands below"
+                .to_owned(),
         ];
     };
-    let fits = load.full_at.is_some_and(|rate| rate >= budget.ask.bits);
+    let unknown = not_known(cost);
+    let answer = match (fits(budget, load), unknown.is_empty()) {
+        (true, true) => "fits",
+        (true, false) => "fits as far as is known",
+        (false, _) => "does not fit",
+    };
+    let unknown = if unknown.is_empty() { String::new() } else { format!("; not known: {}", unknown.join(", ")) };
     let mut lines = vec![format!(
-        "{} {} by {}: {}",
+        "{} {answer} by {}: {}{unknown}",
         bits(budget.ask.bits),
-        if fits { "fits" } else { "does not fit" },
         cost.way.name(budget.ask.tls),
-        limit(load)
+        limit(cost).unwrap_or_default()
     )];
     let change = match load.kind {
         LoadKind::Memory if cost.way == ContentWay::KernelTls => {
@@ -288,11 +364,12 @@ fn advice(budget: &Budget) -> Vec<String> {
             "silo by network: a silo on each core of a port's domain, with memory there (--silos, --numa)".to_owned()
         }
         LoadKind::Fabric => {
-            "disks in the domains of the ports, and copies of hot content in each (--copies)".to_owned()
+            "disks in the domains of the ports, and copies of hot content in each (--cache-copies)".to_owned()
         }
         LoadKind::PortPci => "the port's slot: its lanes and generation, which numa --topology compares".to_owned(),
         LoadKind::Port => "a faster port, or another one in the same domain (--bond)".to_owned(),
-        LoadKind::Disk => {
+        LoadKind::Disk => "more drives; hot content in memory".to_owned(),
+        LoadKind::DiskPci => {
             "its link, if numa --topology says that it could be more; more drives; hot content in memory".to_owned()
         }
         LoadKind::Cpu => "more cores, or less work for a byte: nearside watch --pid shows where it goes".to_owned(),
@@ -305,19 +382,22 @@ fn advice(budget: &Budget) -> Vec<String> {
 // results have. Rates are bytes per second, but for "…_bits".
 //
 // ```text
-// { "asked": { "rate_bits", "tls", "disk", "siloed" },
+// { "asked": { "rate_bits", "tls", "disk", "siloed", "copies", "split", "ring", "mtu" },
 //   "of": { "name", "published_from": [] },
-//   "ways": [ { "way", "reads", "writes", "crossing", "remote_share",
+//   "answer": { "way" or null, "fits" or null, "not_known": [] },
+//   "ways": [ { "way", "reads", "writes", "crossing", "remote_share", "not_known": [],
 //               "passes": [ { "pass", "memory", "crossing" } ],
 //               "loads": [ { "part", "name", "asked", "carries" or null, "from" or null,
 //                            "full_at_bits" or null } ] } ],
+//   "crossings_of",
 //   "crossings": [ { "siloed", "worst", "expected", "why_not" or null } ],
 //   "seen": [ { "siloed", "remote_share", "why" } ],
-//   "ring_slots" or null, "cpu_percent_per_gbit" or null,
+//   "ring_slots" or null, "cpu_percent_per_gbit" or null, "cpu_of" or null,
 //   "counters" or null, "notes": [], "to_change": [] }
 // ```
 //
-// "carries" and "asked" of processor time are percent of all cores.
+// "carries" and "asked" of processor time are percent of all cores. "fits" is true as far as is known:
+// what is in "not_known" may be full earlier.
 
 pub fn budget_json(told: &ToldBudget<'_>) -> Value {
     let ToldBudget { machine, budget, counters } = told;
@@ -342,6 +422,7 @@ pub fn budget_json(told: &ToldBudget<'_>) -> Value {
             "writes": cost.writes,
             "crossing": cost.crossing,
             "remote_share": cost.remote_share(),
+            "not_known": not_known(cost),
             "passes": passes.collect::<Vec<_>>(),
             "loads": cost.loads.iter().map(load).collect::<Vec<_>>(),
         })
@@ -354,6 +435,7 @@ pub fn budget_json(told: &ToldBudget<'_>) -> Value {
             "why_not": siloing.why_not(),
         })
     };
+    let answer = answered(budget);
     let seen = |seen: &SeenShare| json!({ "siloed": seen.siloing.name(), "remote_share": seen.share, "why": seen.why });
     json!({
         "asked": {
@@ -361,15 +443,99 @@ pub fn budget_json(told: &ToldBudget<'_>) -> Value {
             "tls": tls,
             "disk": budget.ask.disk,
             "siloed": budget.ask.siloing.name(),
+            "copies": budget.ask.copies,
+            "split": budget.ask.split.name(),
+            "ring": budget.ask.ring,
+            "mtu": budget.ask.mtu,
         },
         "of": { "name": machine.name, "published_from": machine.from },
+        "answer": {
+            "way": answer.map(|(cost, _)| cost.way.name(tls)),
+            "fits": answer.map(|(_, load)| fits(budget, load)),
+            "not_known": answer.map(|(cost, _)| cost).or(budget.ways.first()).map(not_known),
+        },
         "ways": budget.ways.iter().map(way).collect::<Vec<_>>(),
+        "crossings_of": budget.crossed.name(tls),
         "crossings": budget.crossings.iter().map(crossing).collect::<Vec<_>>(),
         "seen": machine.seen.iter().map(seen).collect::<Vec<_>>(),
         "ring_slots": budget.ring_slots,
         "cpu_percent_per_gbit": budget.cpu.map(CpuCost::percent_per_gbit),
+        "cpu_of": budget.cpu.and_then(|cpu| cpu.way).map(|way| way.name(tls)),
         "counters": counters.map(MachineCounters::json),
         "notes": budget.notes,
         "to_change": advice(budget),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::budget::CarrierChoice;
+
+    const MACHINE: &str = "name a\nfrom b\ndomain 0 cores=8 memory=100GB/s cache=22M/16\n\
+                           port p domain=0 rate=100Gbit/s\nport q domain=0 rate=100Gbit/s\n";
+
+    fn told(text: &str, ask: BudgetAsk) -> (String, Value) {
+        let machine = BudgetMachine::published(text).unwrap();
+        let plan = BudgetPlan { ask, published: None, carriers: CarrierChoice::default() };
+        let (machine, made) = made(machine, &plan).unwrap();
+        let told = ToldBudget { machine: &machine, budget: &made, counters: None };
+        (told.to_string(), budget_json(&told))
+    }
+
+    #[test]
+    fn rates_have_four_digits() {
+        for (rate, text) in [
+            (200.4e9, "200.4 Gbit/s"),
+            (190e9, "190 Gbit/s"),
+            (94.15e9, "94.15 Gbit/s"),
+            (1.2346e12, "1.235 Tbit/s"),
+            (999.96e9, "1 Tbit/s"),
+            (1e6, "1 Mbit/s"),
+            (7.0, "7 bit/s"),
+        ] {
+            assert_eq!(bits(rate), text);
+        }
+    }
+
+    /// What is not known may be full earlier: the answer says so, and names all that is full first.
+    #[test]
+    fn the_answer_names_what_is_not_known_and_each_of_equals() {
+        let (text, json) = told(MACHINE, BudgetAsk::new(100e9));
+        let wanted = "100 Gbit/s fits as far as is known by copied into the slot: port p, q at 188.3 Gbit/s \
+                      (published); not known: PCI Express of p, q, processor time\n";
+        assert!(text.contains(wanted), "{text}");
+        assert_eq!(
+            (&json["answer"]["fits"], json["answer"]["not_known"].as_array().map(Vec::len)),
+            (&json!(true), Some(2))
+        );
+        let (text, json) = told(MACHINE, BudgetAsk::new(200e9));
+        assert!(text.contains("200 Gbit/s does not fit by"), "{text}");
+        assert_eq!(json["answer"]["fits"], false);
+        let whole = MACHINE.replace("100Gbit/s", "100Gbit/s pci=4.0x16") + "cpu 10%@100G\n";
+        let (text, json) = told(&whole, BudgetAsk::new(100e9));
+        assert!(text.contains("100 Gbit/s fits by copied into the slot: port p, q at"), "{text}");
+        assert_eq!(json["answer"]["not_known"], json!([]));
+        let bare = "name a\nfrom b\ndomain 0 cores=8 memory=1GB/s\n".replace("memory=1GB/s", "memory=1GB/s assumed");
+        let (text, json) = told(&bare, BudgetAsk { ring: 256, ..BudgetAsk::new(1e9) });
+        assert!(text.contains("not known: port (none is known)"), "{text}");
+        assert_eq!(json["answer"]["fits"], true);
+    }
+
+    #[test]
+    fn rings_ciphers_and_processor_time_are_told_as_they_are() {
+        let plain = told(MACHINE, BudgetAsk::new(1e9)).0;
+        assert!(!plain.contains("cipher"), "{plain}");
+        assert!(plain.contains("has up to 469") && plain.contains("a ring of 512 (--ring) does not:"), "{plain}");
+        assert!(plain.contains("crossings of a byte, copied into the slot:"), "{plain}");
+        let tls = told(MACHINE, BudgetAsk { tls: true, ring: 256, ..BudgetAsk::new(1e9) }).0;
+        assert!(tls.contains("a cipher that does not write past the cache"), "{tls}");
+        assert!(tls.contains("a ring of 256 (--ring) stays there"), "{tls}");
+        let cpu = |text: &str| Some(CpuCost::parse(text).unwrap());
+        let alike = told(MACHINE, BudgetAsk { cpu: cpu("62%@190G"), ..BudgetAsk::new(1e9) }).0;
+        assert!(alike.contains("charged to each way alike"), "{alike}");
+        let (alone, json) = told(MACHINE, BudgetAsk { tls: true, cpu: cpu("62%@190G:kernel"), ..BudgetAsk::new(1e9) });
+        assert!(alone.contains(", by sendfile, TLS by the kernel alone"), "{alone}");
+        assert_eq!(json["cpu_of"], "sendfile, TLS by the kernel");
+    }
 }

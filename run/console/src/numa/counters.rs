@@ -96,6 +96,7 @@ impl fmt::Display for MachineCounters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "what this machine counts just now, with whatever runs on it:")?;
         for (name, value) in &self.0 {
+            let name = topology::plain(name);
             match value {
                 Ok(Counted::Bytes(bytes)) => writeln!(f, "  {name}: {}", si(*bytes, "B/s"))?,
                 Ok(Counted::Watts(watts)) => writeln!(f, "  {name}: {}", si(*watts, "W"))?,
