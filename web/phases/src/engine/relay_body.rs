@@ -156,7 +156,12 @@ impl Engine {
                 false => filtering.is_cut = true,
             }
         }
+        let is_left = course.left_behind.is_some();
         self.with_runner(replies, token, |runner| runner.end_relay());
+        if is_left {
+            self.rest.end(replies, token, false);
+            return;
+        }
         self.make_more(replies, token);
     }
 
@@ -286,6 +291,10 @@ impl Rest {
     /// Takes some of a body: as much as may wait for its client. How many bytes were
     /// taken, and whether it is over.
     fn take_body(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> (usize, BodyEnd) {
+        if let Some(came) = self.take_left(replies, token, bytes) {
+            let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn));
+            return came;
+        }
         let most = self.makings.relayed_max();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else {
             return (bytes.len(), BodyEnd::Not);
