@@ -20,6 +20,10 @@ const LOOKS: u8 = 16;
 /// How often it is looked whether a client has the last of a reply that was cut.
 const CUT_LOOK: Duration = Duration::from_millis(20);
 
+/// How long a client that has all of it may read before it is told that it is not all: a reset
+/// takes from some what they have not read.
+const CUT_READ: Duration = Duration::from_secs(1);
+
 impl Connections {
     /// Our FIN is queued, or the answer to a request whose body still comes: what the
     /// client sends is read for a while, and longer as long as more comes.
@@ -204,11 +208,17 @@ impl Connections {
     }
 
     /// What is queued is all that there will be of a reply, which only the connection's end can
-    /// say: a reset does, once its client has what is queued. Sooner it would overtake that.
+    /// say: a reset does, once its client has what is queued, and had time to read it. Sooner it
+    /// would overtake that.
     pub fn reset_after_queue<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         let now = Tick::of(net.now());
         let conn = &mut self.conns[id.index()];
+        let is_begun = conn.state == State::Replying;
         conn.state = State::Closing;
+        if !is_begun && net.unsent(id) == 0 {
+            net.abort(id);
+            return;
+        }
         conn.more().cut = Some(now);
         // What came behind its request is nobody's.
         net.resume(id);
@@ -236,8 +246,9 @@ impl Connections {
             self.counters.timeouts_send += 1;
             return net.abort(id);
         }
-        match unsent {
-            0 => net.abort(id),
+        match self.conns[id.index()].more.as_ref().and_then(|more| more.cut?.left(CUT_READ, now)) {
+            None if unsent == 0 => net.abort(id),
+            Some(left) if unsent == 0 => self.arm(net, id, left),
             _ => self.arm(net, id, CUT_LOOK),
         }
     }

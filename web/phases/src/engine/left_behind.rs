@@ -2,10 +2,9 @@
 //! (`proxy_ignore_client_abort`): nothing is sent any more, and the answer is read on as far as it
 //! would wait for a client that takes none of it. Until then the request counts as one under way.
 
+use super::Rest;
 use super::course::CourseState;
 use super::course_parts::LeftBehind;
-use super::run::{Flow, Runner};
-use super::{Engine, Rest};
 use asking::{AskStage, BodyEnd};
 use exchange::{ExchangeId, Replies};
 
@@ -21,6 +20,11 @@ pub(super) struct LeftRequests {
 }
 
 impl LeftRequests {
+    /// Those that are to go on in this turn.
+    pub fn take_fresh(&mut self) -> Vec<(u32, ExchangeId)> {
+        core::mem::take(&mut self.fresh)
+    }
+
     /// Whether some are to go on in the next turn.
     pub fn has_work(&self) -> bool {
         !self.fresh.is_empty()
@@ -68,36 +72,5 @@ impl Rest {
         let is_too_long = came > left.room;
         left.room = left.room.saturating_sub(came);
         Some((taken, if is_too_long && end == BodyEnd::Not { BodyEnd::Whole(Vec::new()) } else { end }))
-    }
-}
-
-impl Runner<'_> {
-    /// The head of an answer came that goes to nobody: it is logged, and no more.
-    pub(super) fn note_left_answer(&mut self, status: u16) -> Flow {
-        self.keep_answer();
-        self.course.sent.status = status;
-        let comes = self.relay().is_some_and(|relay| {
-            let _ = relay.ask.take_whole();
-            !relay.ask.is_complete() && status != 101
-        });
-        if !comes {
-            self.end_relay();
-        }
-        Flow::Done
-    }
-}
-
-impl Engine {
-    /// What was left behind in this turn goes on: what it waited for, its client would have given.
-    pub(super) fn go_on_behind(&mut self, replies: &mut dyn Replies) {
-        for (token, id) in core::mem::take(&mut self.rest.left_behind.fresh) {
-            if self.rest.peek(token, id).is_none() {
-                continue;
-            }
-            let _ = self.rest.ask_for(replies, token, |ask, turn| ask.read_more(turn, usize::MAX));
-            if self.rest.relay_of(token).is_some_and(|relay| relay.ask.has_early_body()) {
-                self.on_body_bytes(replies, token, b"");
-            }
-        }
     }
 }

@@ -101,6 +101,20 @@ impl Runner<'_> {
         flow
     }
 
+    /// The head of an answer came that goes to nobody: it is logged, and no more.
+    fn note_left_answer(&mut self, status: u16) -> Flow {
+        self.keep_answer();
+        self.course.sent.status = status;
+        let comes = self.relay().is_some_and(|relay| {
+            let _ = relay.ask.take_whole();
+            !relay.ask.is_complete() && status != 101
+        });
+        if !comes {
+            self.end_relay();
+        }
+        Flow::Done
+    }
+
     /// How fast the body is read whose head has come (`proxy_limit_rate`, `fastcgi_limit_rate`
     /// and the like): it may be a value of that.
     fn set_rate(&mut self, rules: &ProxyRules) {
@@ -116,7 +130,7 @@ impl Runner<'_> {
     }
 
     /// The fields are kept for what is logged of them.
-    pub(super) fn keep_answer(&mut self) {
+    fn keep_answer(&mut self) {
         if let Some(relay) = self.course.relay.as_deref() {
             self.course.answered.clear();
             self.course.answered.extend_from_slice(relay.ask.fields());

@@ -134,6 +134,19 @@ impl Engine {
         bytes.len()
     }
 
+    /// What was left behind in this turn goes on: what it waited for, its client would have given.
+    pub(super) fn go_on_behind(&mut self, replies: &mut dyn Replies) {
+        for (token, id) in self.rest.left_behind.take_fresh() {
+            if self.rest.peek(token, id).is_none() {
+                continue;
+            }
+            let _ = self.rest.ask_for(replies, token, |ask, turn| ask.read_more(turn, usize::MAX));
+            if self.rest.relay_of(token).is_some_and(|relay| relay.ask.has_early_body()) {
+                self.on_body_bytes(replies, token, b"");
+            }
+        }
+    }
+
     fn on_body_over(&mut self, replies: &mut dyn Replies, token: u32, ended: BodyEnd) {
         let ended = match self.rest.relay_of(token).and_then(|relay| relay.odd_slice()) {
             Some(why) if matches!(ended, BodyEnd::Whole(_)) => BodyEnd::Cut(why),
