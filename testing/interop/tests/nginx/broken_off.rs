@@ -94,7 +94,7 @@ fn answer(mut stream: TcpStream) -> Option<()> {
         "fine" => whole("200 Fine", "", b"x"),
         "long" => {
             let mut out = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".to_vec();
-            (0..40).for_each(|_| out.extend_from_slice(&[&b"2000\r\n"[..], &[b'y'; BYTES], b"\r\n"].concat()));
+            (0..9).for_each(|_| out.extend_from_slice(&[&b"2000\r\n"[..], &[b'y'; BYTES], b"\r\n"].concat()));
             [&out[..], b"0\r\n\r\n"].concat()
         }
         _ => return None,
@@ -231,7 +231,7 @@ fn connections_end_when_nginx_ends_them() {
             assert!(whole("GET /long HTTP/1.1\r\nHost: a\r\n\r\n").0.ends_with(b"0\r\n\r\n"));
             let kept = begun.elapsed();
             assert!(kept > Duration::from_millis(850) && kept < Duration::from_millis(2_500), "{is_nginx} {kept:?}");
-            assert!(whole("\x16\x03\x01\x02").0.starts_with(b"HTTP/1.1 400 Bad Request\r\n"), "{is_nginx}");
+            assert!(whole("GE\u{80}").0.starts_with(b"HTTP/1.1 400 Bad Request\r\n"), "{is_nginx}");
             server.running.stop();
         }
     });
