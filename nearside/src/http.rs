@@ -148,7 +148,7 @@ impl<S: Service> Answers<S> {
         // of the former is not told.
         let bare = *status == Status::NO_CONTENT || *status == Status::NOT_MODIFIED;
         let length = if bare { None } else { Some(body.len() as u64) };
-        let reply = exchange::Reply { status: *status, length, fields };
+        let reply = exchange::Reply { status: *status, length, fields, reason: None };
         let pieces = [Piece::Bytes(body)];
         let none = bare || request.method() == semantics::Method::Head;
         replies.reply(id, request, &reply, if none { &[] } else { &pieces });

@@ -41,6 +41,17 @@ impl<'s, S: Sink> ResponseHead<'s, S> {
         Self { out }
     }
 
+    /// The same with another reason phrase, which [is one](is_reason).
+    #[cold]
+    pub fn with_reason(out: &'s mut S, status: Status, reason: &[u8]) -> Self {
+        out.put(b"HTTP/1.1 ");
+        out.put(decimal(u64::from(status.code()), &mut [0; 20]));
+        out.put(b" ");
+        out.put(reason);
+        out.put(b"\r\n");
+        Self { out }
+    }
+
     /// A field with a literal value.
     #[inline]
     pub fn field(self, name: &str, value: &[u8]) -> Self {

@@ -22,7 +22,7 @@ pub use transfer::Transfer;
 
 use crate::chunked::{self, Boundary, Bounds};
 use crate::lines::{LineEnds, Progress, Section, canonical, section_of_line_feeds};
-use semantics::scan::find;
+use semantics::scan::{find, is_token};
 use semantics::{Request, Status};
 
 /// What the offered bytes mean. `consumed` bytes are to be dropped from the
@@ -283,6 +283,10 @@ impl RequestReader {
             head::Stop::Incomplete { .. } if window.len() == usize::from(limits.head) => {
                 self.reject(data, Status::REQUEST_HEADER_FIELDS_TOO_LARGE)
             }
+            head::Stop::Incomplete { checked: 0, .. } if !may_be_method(window) => {
+                // Something else than HTTP, which may never send a line feed: TLS, say.
+                self.reject(data, Status::BAD_REQUEST)
+            }
             head::Stop::Incomplete { checked, fields } => {
                 self.progress = Progress::at(window, checked, fields);
                 RequestEvent::NeedMore
@@ -370,6 +374,12 @@ impl RequestReader {
         self.state = if self.last { State::Closed } else { State::Head };
         RequestEvent::EndOfBody { consumed }
     }
+}
+
+/// Whether a request line may begin so (RFC 9112 section 3.1).
+#[cold]
+fn may_be_method(window: &[u8]) -> bool {
+    window.iter().take_while(|byte| **byte != b' ').all(|byte| is_token(*byte))
 }
 
 /// A head that is none of lines that end in CR LF, where they may end in LF alone: its

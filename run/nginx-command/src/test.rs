@@ -146,10 +146,13 @@ fn places(loaded: &Loaded) -> Vec<String> {
     // As at the start: a log that others could have put something else in the place of is
     // opened as the user that serves.
     let log = |path: &Path| serve::can_open_log(path, user.as_deref()).map_err(|why| unopened(path, &why));
-    let folders = compiled.program.temp_folders.iter().map(|rules| rules.path.as_path());
+    let owner = serve::other_user(user.as_deref());
     let mut wrong: Vec<String> = own.chain(logs).filter_map(|path| log(path).err()).collect();
     wrong.extend(process.pid.as_deref().and_then(|path| can_be_written(path).err()));
-    wrong.extend(folders.filter_map(|path| can_be_made(path).err()));
+    wrong.extend(compiled.program.temp_folders.iter().filter_map(|rules| {
+        let given = owner.map_or(Ok(()), |owner| rules.can_be_given(owner).map_err(|why| why.to_string()));
+        given.and_then(|()| can_be_made(&rules.path)).err()
+    }));
     wrong
 }
 

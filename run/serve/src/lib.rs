@@ -116,6 +116,15 @@ pub fn can_open_log(path: &Path, user: Option<&str>) -> std::io::Result<()> {
     places::can_open_log(path, user.filter(|user| is_root && user.uid != 0).as_ref())
 }
 
+/// The user who is to have folders that the process makes: who serves, where root starts it, and
+/// is another.
+#[must_use]
+pub fn other_user(user: Option<&str>) -> Option<u32> {
+    let is_root = rustix::process::geteuid().is_root();
+    let user = confine::Identity::find(user.unwrap_or(confine::USUAL)).ok()?;
+    Some(user.uid).filter(|uid| is_root && *uid != 0)
+}
+
 /// Serves until it is told to stop: this process, or one that it starts and stays
 /// beside ([`Privileges`]). Returns how that ended.
 ///

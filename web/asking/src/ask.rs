@@ -178,6 +178,8 @@ pub(crate) struct Reading {
     pub head: Vec<u8>,
     pub fields_at: usize,
     pub status: u16,
+    /// A program's words behind its status; perhaps none.
+    pub reason: Box<[u8]>,
     /// Bytes of hints that came before it.
     pub hints: u32,
     /// Its body, where all of it came with its head; else memory for that.
@@ -222,7 +224,7 @@ impl Reading {
         }
         (self.hints, self.status, self.fields_at) = (0, 0, 0);
         (self.whole, self.length, self.complete, self.keeps) = (None, None, false, false);
-        (self.held, self.ended) = (false, false);
+        (self.held, self.ended, self.reason) = (false, false, Box::default());
     }
 
     /// The program that answers, if one does.
@@ -270,6 +272,7 @@ impl Ask {
                 head,
                 fields_at: 0,
                 status: 0,
+                reason: Box::default(),
                 hints: 0,
                 whole: None,
                 memory,
@@ -373,6 +376,18 @@ impl Ask {
     /// Whether more is read than is taken at once, for this answer.
     pub const fn set_buffering(&mut self, on: bool) {
         self.reading.buffering = on;
+    }
+
+    /// The same of who asked and has gone: so much of its body is read on.
+    #[must_use]
+    pub const fn left_max(&self) -> usize {
+        if self.reading.buffering { self.rules.ahead as usize } else { 0 }
+    }
+
+    /// Whether the rest of its body goes to a client by itself.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        self.reading.passes
     }
 
     /// Bytes of its body that may wait for who takes it.

@@ -309,7 +309,7 @@ impl Ask {
 
     fn take_program_head(&mut self, head: Head, body: AnswerBody) {
         let reading = &mut self.reading;
-        reading.status = head.status.code();
+        (reading.status, reading.reason) = (head.status.code(), head.reason);
         (reading.head, reading.fields_at, reading.keeps) = (head.fields, 0, true);
         (reading.length, reading.complete) = match body {
             AnswerBody::None | AnswerBody::Length(0) => (Some(0), true),
@@ -361,6 +361,30 @@ impl Ask {
             Protocol::Program(program) => program.has_early(),
         };
         is_there && self.stage == AskStage::Body
+    }
+}
+
+/// Bytes of a reason phrase that is passed on, at most.
+const REASON_MAX: usize = 512;
+
+impl Ask {
+    /// The reason phrase of the answer whose head came, where it is another than its status has by
+    /// itself (RFC 9112 section 4); none where it has control bytes, or is no phrase but a text.
+    #[must_use]
+    pub fn reason(&self) -> Option<&[u8]> {
+        let own = match &self.reading.protocol {
+            Protocol::Http => {
+                // `HTTP/1.1 422`, of which the version was read already.
+                let line = self.reading.head.get(..self.reading.fields_at)?.trim_ascii_end();
+                let reason = line.get(12..)?;
+                reason.strip_prefix(b" ").unwrap_or(reason)
+            }
+            Protocol::Program(_) => Some(&*self.reading.reason).filter(|reason| !reason.is_empty())?,
+            Protocol::Http2(_) => return None,
+        };
+        let is_clean = own.len() <= REASON_MAX && !own.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t');
+        let usual = Status::from_code(self.reading.status)?.reason();
+        (is_clean && own != usual.as_bytes()).then_some(own)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -75,14 +75,27 @@ impl TempFolderRules {
         };
         let stat = rustix::fs::fstat(&opened).map_err(failed("stat()"))?;
         let Some((user, group)) = owner.filter(|(user, _)| stat.st_uid != *user) else { return Ok(()) };
-        let around = rustix::fs::fstat(&within).map_err(failed("stat()"))?;
-        let others = (Mode::WGRP | Mode::WOTH).as_raw_mode();
-        if !is_new && (around.st_uid != 0 || around.st_mode & others != 0) {
+        if !is_new && !is_roots_alone(&rustix::fs::fstat(&within).map_err(failed("stat()"))?) {
             return Err(failed("chown()")(Errno::PERM));
         }
         let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
         let chowned = rustix::fs::chownat(&opened, "", Some(user), Some(group), AtFlags::EMPTY_PATH);
         chowned.map_err(failed("chown()"))
+    }
+
+    /// Whether [`Self::make`] would refuse to give a folder that is there to this user, as far as
+    /// can be told without doing it.
+    ///
+    /// # Errors
+    /// Why it would.
+    pub fn can_be_given(&self, user: u32) -> Result<(), FolderError> {
+        let within = self.path.parent().filter(|within| !within.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let (Ok(stat), Ok(around)) = (rustix::fs::lstat(&self.path), rustix::fs::stat(within)) else { return Ok(()) };
+        let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        if is_folder && stat.st_uid != user && !is_roots_alone(&around) {
+            return Err(FolderError { call: "chown()", path: self.path.clone(), why: Errno::PERM });
+        }
+        Ok(())
     }
 
     /// Opens the folder.
@@ -92,6 +105,11 @@ impl TempFolderRules {
     pub fn open(&self) -> Result<OwnedFd, FolderError> {
         open(&self.path).map_err(|why| FolderError { call: "open()", path: self.path.clone(), why })
     }
+}
+
+/// Whether nobody but root can put something else into a folder's places.
+fn is_roots_alone(folder: &Stat) -> bool {
+    folder.st_uid == 0 && folder.st_mode & (Mode::WGRP | Mode::WOTH).as_raw_mode() == 0
 }
 
 fn open(path: &Path) -> Result<OwnedFd, Errno> {
@@ -217,6 +235,9 @@ mod tests {
         made.make(Some((by, by))).expect("it is ours");
         let why = made.make(Some((by + 1, by))).expect_err("others may write to the folder around it");
         assert_eq!((why.call, why.why), ("chown()", Errno::PERM));
+        // As `-t` says beforehand.
+        assert_eq!(made.can_be_given(by), Ok(()));
+        assert_eq!(made.can_be_given(by + 1), Err(why));
         let folder = TempFolder::new(made.clone(), made.open().expect("opened"));
         for keeps in [false, true] {
             let (_, name) = folder.create(keeps).expect("made");

@@ -71,7 +71,7 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         let length = u64::from(body.len() - start);
         // The length is told by whoever has it.
         let fields = ready.field_lines();
-        let reply = Reply { status: Status::OK, length: Some(length), fields: &fields };
+        let reply = Reply { status: Status::OK, length: Some(length), fields: &fields, reason: None };
         let piece = [Piece::Body(body, (start, body.len()))];
         let _ = self.reply(id, request, &reply, if request.method() == Method::Head { &[] } else { &piece });
     }

@@ -150,6 +150,9 @@ pub struct More {
     pub chunked: bool,
     /// Nothing but the connection's end tells that of its reply.
     pub until_close: bool,
+    /// Its reply will not be whole: a reset says so, behind what is queued. Since when its
+    /// client has taken none of that.
+    pub cut: Option<Tick>,
     /// Where its protocol carries several exchanges: that, and which they are.
     pub carries: Option<Box<CarryingConnection>>,
 }

@@ -44,7 +44,7 @@ impl Page {
     /// The head of the reply that it is.
     #[must_use]
     pub fn reply(&self) -> Reply<'_> {
-        Reply { status: self.status, length: Some(self.text.len() as u64), fields: &self.fields }
+        Reply { status: self.status, length: Some(self.text.len() as u64), fields: &self.fields, reason: None }
     }
 
     /// Its body.

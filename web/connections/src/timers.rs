@@ -17,6 +17,13 @@ use wire::Time;
 /// one look too early, and never too late.
 const LOOKS: u8 = 16;
 
+/// How often it is looked whether a client has the last of a reply that was cut.
+const CUT_LOOK: Duration = Duration::from_millis(20);
+
+/// How long a client that has all of it may read before it is told that it is not all: a reset
+/// takes from some what they have not read.
+const CUT_READ: Duration = Duration::from_secs(1);
+
 impl Connections {
     /// Our FIN is queued, or the answer to a request whose body still comes: what the
     /// client sends is read for a while, and longer as long as more comes.
@@ -198,6 +205,52 @@ impl Connections {
         conn.engine.allow_body();
         self.linger(net, id);
         net.resume(id);
+    }
+
+    /// What is queued is all that there will be of a reply, which only the connection's end can
+    /// say: a reset does, once its client has what is queued, and had time to read it. Sooner it
+    /// would overtake that.
+    pub fn reset_after_queue<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
+        let now = Tick::of(net.now());
+        let conn = &mut self.conns[id.index()];
+        let is_begun = conn.state == State::Replying;
+        conn.state = State::Closing;
+        if !is_begun && net.unsent(id) == 0 {
+            net.abort(id);
+            return;
+        }
+        conn.more().cut = Some(now);
+        // What came behind its request is nobody's.
+        net.resume(id);
+        self.check_cut(net, id);
+    }
+
+    /// Whether a connection waits for its client to have what is queued of a reply that was cut.
+    #[must_use]
+    pub fn is_cut(&self, id: ConnId) -> bool {
+        self.conns[id.index()].more.as_ref().is_some_and(|more| more.cut.is_some())
+    }
+
+    /// Its client has taken some of that, perhaps all.
+    pub fn check_cut<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
+        let (now, unsent, send) = (net.now(), net.unsent(id), self.terms_of(id).send);
+        let conn = &mut self.conns[id.index()];
+        let acknowledged = conn.queued.wrapping_sub(unsent as u32);
+        let (moved, _) = conn.marked(acknowledged);
+        conn.set_mark(acknowledged, 0);
+        let Some(more) = &mut conn.more else { return };
+        let since = *more.cut.get_or_insert(Tick::of(now));
+        if moved {
+            more.cut = Some(Tick::of(now));
+        } else if unsent > 0 && since.left(send, now).is_none() {
+            self.counters.timeouts_send += 1;
+            return net.abort(id);
+        }
+        match self.conns[id.index()].more.as_ref().and_then(|more| more.cut?.left(CUT_READ, now)) {
+            None if unsent == 0 => net.abort(id),
+            Some(left) if unsent == 0 => self.arm(net, id, left),
+            _ => self.arm(net, id, CUT_LOOK),
+        }
     }
 
     /// FIN behind what is queued. What still comes is read and dropped: a

@@ -80,6 +80,9 @@ pub struct Reply<'a> {
     pub length: Option<u64>,
     /// The fields, as [`FieldLines`] writes them.
     pub fields: &'a [u8],
+    /// The reason phrase, in place of the status's own, where the protocol has one (RFC 9112
+    /// section 4): without control bytes.
+    pub reason: Option<&'a [u8]>,
 }
 
 /// What a carrier offers to handlers, during a call to one of them.

@@ -223,7 +223,7 @@ impl Files {
         }
         if request.method() == Method::Options {
             // RFC 9110 section 9.3.7.
-            let reply = Reply { status: Status::NO_CONTENT, length: None, fields: ALLOW };
+            let reply = Reply { status: Status::NO_CONTENT, length: None, fields: ALLOW, reason: None };
             replies.reply(id, request, &reply, &[]);
             return Answer::Done;
         }
@@ -389,7 +389,7 @@ impl Files {
                         Part::Content(range) => Piece::Body(body, (base + range.start as u32, base + range.end as u32)),
                     })
                     .collect();
-                replies.reply(id, request, &Reply { status, length, fields: fields.as_bytes() }, &pieces);
+                replies.reply(id, request, &Reply { status, length, fields: fields.as_bytes(), reason: None }, &pieces);
             }
             Err((status, fields)) => replies.reply_status(id, request, status, fields.as_bytes()),
         }
@@ -408,7 +408,7 @@ impl Files {
         let Kind::Large { meta, .. } = &self.store.entry(entry).kind else { return Answer::Done };
         match compose(meta, request, self.second, serial) {
             Ok(Composed { status, length, fields, parts }) if parts.is_empty() => {
-                replies.reply(id, request, &Reply { status, length, fields: fields.as_bytes() }, &[]);
+                replies.reply(id, request, &Reply { status, length, fields: fields.as_bytes(), reason: None }, &[]);
                 Answer::Done
             }
             Ok(_) if self.counters.streams_open >= self.limits.streams as u64 => self.overloaded(replies, id, request),

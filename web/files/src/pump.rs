@@ -336,7 +336,12 @@ impl Files {
         let Some(Work { id, request, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let Some(StreamHead { status, length, fields }) = stream.head.take() else { return };
         let Some(request) = request.take() else { return };
-        replies.begin(*id, &request.get(), &Reply { status, length, fields: fields.as_bytes() }, ReplyEnd::Length);
+        replies.begin(
+            *id,
+            &request.get(),
+            &Reply { status, length, fields: fields.as_bytes(), reason: None },
+            ReplyEnd::Length,
+        );
         stream.send_delimiters(replies, *id);
     }
 

@@ -47,7 +47,7 @@ impl Gunzip {
     /// kilobyte may stand for a megabyte.
     ///
     /// # Errors
-    /// It is no gzip file.
+    /// It is no gzip file; what was made of it before is appended.
     pub fn read(&mut self, input: &[u8], out: &mut Vec<u8>, most: usize) -> Result<Taken, NotGzip> {
         let (mut at, start) = (0, out.len());
         out.reserve(most);
@@ -63,11 +63,12 @@ impl Gunzip {
             let (before_in, before_out) = (self.state.total_in(), self.state.total_out());
             let room_now = room.len().min(left);
             let status = self.state.decompress(&input[at..], &mut room[..room_now], FlushDecompress::None);
-            let status = status.map_err(|_| NotGzip)?;
             let taken = (self.state.total_in() - before_in) as usize;
             let told = (self.state.total_out() - before_out) as usize;
             at += taken;
-            out.extend_from_slice(&room[..told]);
+            // What was made before it turned out to be none.
+            out.extend_from_slice(room.get(..told).unwrap_or_default());
+            let status = status.map_err(|_| NotGzip)?;
             self.ended = status == Status::StreamEnd;
             if self.ended {
                 // Another member may follow.

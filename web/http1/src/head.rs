@@ -16,7 +16,8 @@ fn start(out: &mut Vec<u8>, status: Status, server_header: bool, date: HttpDate)
 }
 
 /// The same for a response whose first fields may be those in their place: what an
-/// upstream says of the date and of itself, where that is passed on.
+/// upstream says of the date and of itself, where that is passed on; and for one with a reason
+/// phrase of its own.
 #[cold]
 fn start_beside<'o>(
     out: &'o mut Vec<u8>,
@@ -31,7 +32,10 @@ fn start_beside<'o>(
         rest = first.next().unwrap_or_default();
     }
     let has_server = rest.starts_with(b"Server: ");
-    let head = ResponseHead::new(out, reply.status);
+    let head = match reply.reason {
+        Some(reason) => ResponseHead::with_reason(out, reply.status, reason),
+        None => ResponseHead::new(out, reply.status),
+    };
     let head = if has_date { head } else { head.date(&date) };
     if server_header && !has_server { head.lines(SERVER) } else { head }
 }
@@ -55,6 +59,7 @@ pub(crate) fn write(
 ) {
     let head = match reply.fields.first() {
         Some(b'D' | b'S') => start_beside(out, reply, server_header, date),
+        _ if reply.reason.is_some() => start_beside(out, reply, server_header, date),
         _ => start(out, reply.status, server_header, date),
     };
     let (fields, rest) = if !ending.goes_on() { without_keep_alive(reply.fields) } else { (reply.fields, &b""[..]) };

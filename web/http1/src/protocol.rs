@@ -180,8 +180,18 @@ impl<H: Handler> H1<H> {
                 return;
             }
         }
-        if matches!(self.connections.conns[id.index()].state, State::Replying | State::Tunnel) {
-            self.on_room(net, id);
+        match self.connections.conns[id.index()].state {
+            State::Replying | State::Tunnel => self.on_room(net, id),
+            // The next request is waited for from now on, and no longer for its client to take
+            // the last answer.
+            State::Ready if self.connections.conns[id.index()].flags & (MARKED | PARTIAL) == MARKED => {
+                let conn = &mut self.connections.conns[id.index()];
+                conn.last = Tick::of(net.now());
+                let span = self.connections.terms.soonest(conn.terms);
+                self.connections.arm(net, id, span);
+            }
+            State::Closing if self.connections.is_cut(id) => self.connections.check_cut(net, id),
+            _ => {}
         }
     }
 
@@ -205,6 +215,7 @@ impl<H: Handler> H1<H> {
             State::Tunnel if held == 0 => self.on_tunnel_dry(net, id),
             // RFC 9112 §9.6 ends here: both sides have said all. What is queued
             // must still be taken, and our FIN acknowledged.
+            State::Closing if self.connections.is_cut(id) => self.connections.check_cut(net, id),
             State::Closing => self.connections.watch_progress(net, id),
             _ => {}
         }
@@ -244,6 +255,7 @@ impl<H: Handler> H1<H> {
                 None => self.on_late(net, id),
             },
             State::Replying => self.connections.check_progress(net, id),
+            State::Closing if self.connections.is_cut(id) => self.connections.check_cut(net, id),
             State::Closing if net.unsent(id) > 0 || conn.flags & ENDED != 0 => self.connections.check_progress(net, id),
             State::Closing => self.connections.check_linger(net, id),
             State::Vacant | State::Proxied | State::Handshake | State::Service | State::Carrying => {}

@@ -90,8 +90,7 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
             // Its length, or its last chunk, says that there was to be more.
             self.connections.close_after_queue(self.net, id);
         } else {
-            self.connections.conns[id.index()].state = State::Closing;
-            self.net.abort(id);
+            self.connections.reset_after_queue(self.net, id);
         }
     }
 }

@@ -36,6 +36,7 @@ mod guard;
 mod handler;
 mod held;
 mod host;
+mod left_behind;
 mod limit_rate;
 mod listing;
 mod log;
@@ -96,6 +97,7 @@ use features::compression::CompressedBodies;
 use files::{FileId, FileLimits, Files, Streamed};
 use filtered_body::Makings;
 use gzip::Encoders;
+use left_behind::LeftRequests;
 use passing::Passing;
 use passwords::{Verifier, VerifierLimits};
 use ready::ReadyTable;
@@ -181,6 +183,8 @@ pub(crate) struct Rest {
     kept: KeptLinks,
     /// Requests within requests.
     subs: Subs,
+    /// Those whose clients have gone.
+    left_behind: LeftRequests,
 }
 
 /// Bytes of compressed content that are kept.
@@ -229,6 +233,7 @@ impl Engine {
                 makings: Makings::default(),
                 kept: KeptLinks::default(),
                 subs: Subs::default(),
+                left_behind: LeftRequests::default(),
             },
             single: None,
             moved: false,
@@ -350,6 +355,10 @@ impl Engine {
                 self.send_rated(replies, token);
             }
             None if course.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
+                course.state = CourseState::Sends;
+                self.keep(replies, token, course, request);
+            }
+            None if course.left_behind.is_some() && course.relay.is_some() => {
                 course.state = CourseState::Sends;
                 self.keep(replies, token, course, request);
             }
@@ -481,6 +490,9 @@ impl Rest {
         // What it counted as, counts no more.
         self.end_sub(&mut course);
         course.features.limits.held.clear();
+        if course.left_behind.take().is_some() {
+            self.left_behind.leave();
+        }
         (course.filtering, course.body, course.secured.session) = (None, None, None);
         self.abandon(&mut course);
         self.spare.give_course(course);

@@ -75,9 +75,16 @@ impl Filter {
     ) -> Result<FilterStep, Broken> {
         match self {
             Self::Gunzip(state) => {
-                let read = state.read(input, out, most).map_err(|_| Broken)?;
+                let Ok(read) = state.read(input, out, most) else {
+                    values.tell(&|| b"inflate() failed: 0, -3".to_vec());
+                    return Err(Broken);
+                };
                 let ended = last && read.bytes == input.len() && !read.more;
-                if ended && !state.may_end() { Err(Broken) } else { Ok(FilterStep { bytes: read.bytes, ended }) }
+                if ended && !state.may_end() {
+                    values.tell(&|| b"inflate() returned -5 on response end".to_vec());
+                    return Err(Broken);
+                }
+                Ok(FilterStep { bytes: read.bytes, ended })
             }
             Self::Substitute(filter) => filter.take((input, last), (out, most), values),
             Self::Recode(filter) => Ok(filter.take((input, last), (out, most))),

@@ -381,6 +381,10 @@ pub fn misframed(head: &[u8]) -> Option<String> {
         (Some(_), Some(_)) => {
             Some("upstream sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time".to_owned())
         }
+        // RFC 9112 section 6.1: such a message's framing is faulty.
+        (None, Some(coding)) if head.starts_with(b"HTTP/1.0") => {
+            Some(format!("upstream sent \"Transfer-Encoding\" header in an HTTP/1.0 response: \"{}\"", shown(coding)))
+        }
         _ => None,
     }
 }
@@ -554,6 +558,8 @@ mod tests {
         ] {
             assert_eq!(misframed(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n").as_bytes()).as_deref(), Some(told));
         }
+        let told = "upstream sent \"Transfer-Encoding\" header in an HTTP/1.0 response: \"chunked\"";
+        assert_eq!(misframed(b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").as_deref(), Some(told));
         assert_eq!(misframed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nContent-Length: x\r\n"), None);
     }
 

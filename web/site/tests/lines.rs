@@ -72,11 +72,12 @@ impl Replies for Lines {
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
         // Of what HTTP/1.1 has ready, the content alone.
         let (body, start) = ready.content();
-        let reply = Reply { status: Status::OK, length: Some(u64::from(body.len() - start)), fields: b"" };
+        let reply =
+            Reply { status: Status::OK, length: Some(u64::from(body.len() - start)), fields: b"", reason: None };
         self.reply(id, request, &reply, &[Piece::Body(body, (start, body.len()))]);
     }
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        self.reply(id, request, &Reply { status, length: None, fields }, &[]);
+        self.reply(id, request, &Reply { status, length: None, fields, reason: None }, &[]);
     }
     fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>, _end: ReplyEnd) -> u64 {
         if let Some(asked) = self.get(id) {

@@ -562,3 +562,22 @@ fn close_within_a_request() {
     assert!(matches!(engine.on_bytes(b"GET", &limits), RequestEvent::EndOfBody { consumed: 0 }));
     assert!(matches!(engine.on_bytes(b"GET", &limits), RequestEvent::Ignored { consumed: 3 }));
 }
+
+/// What cannot become a request is refused at its first bytes: it may never send a line feed.
+#[test]
+fn what_is_no_method_is_not_waited_for() {
+    let limits = RequestLimits::default();
+    for (bytes, refused) in [
+        (&b"\x16\x03\x01"[..], true),
+        (b"\0", true),
+        (b"GE\x80", true),
+        (b"\r\n\x16", true),
+        (b"GET", false),
+        (b"GET /\x16", false),
+        (b"\r", false),
+        (b"x-a", false),
+    ] {
+        let event = RequestReader::new().on_bytes(bytes, &limits);
+        assert_eq!(matches!(event, RequestEvent::Reject { status: Status::BAD_REQUEST, .. }), refused, "{event:?}");
+    }
+}

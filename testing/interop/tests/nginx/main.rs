@@ -14,6 +14,7 @@ mod against;
 mod answer;
 mod around;
 mod back_pressure;
+mod broken_off;
 mod compressed;
 mod confined;
 mod dates;

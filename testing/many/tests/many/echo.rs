@@ -40,7 +40,7 @@ impl Handler for Echo {
                 replies.reply_status(id, request, Status::CONTENT_TOO_LARGE, b"");
             }
             b"/broken" => {
-                let reply = Reply { status: Status::OK, length: Some(100), fields: b"" };
+                let reply = Reply { status: Status::OK, length: Some(100), fields: b"", reason: None };
                 replies.begin(id, request, &reply, ReplyEnd::Length);
                 replies.body(id, Piece::Bytes(b"half"));
                 replies.stop(id, Stop::Cut);
@@ -48,7 +48,7 @@ impl Handler for Echo {
             _ => {
                 let fields = FieldLines::over(b"A: b\r\n".to_vec());
                 replies.interim(id, Status::EARLY_HINTS, b"Link: </a>\r\n");
-                let reply = Reply { status: Status::OK, length: None, fields: fields.as_bytes() };
+                let reply = Reply { status: Status::OK, length: None, fields: fields.as_bytes(), reason: None };
                 replies.begin(id, request, &reply, ReplyEnd::Chunk);
                 replies.read(id, Some(1 << 20));
                 if body == RequestBody::None {

@@ -1,7 +1,8 @@
 //! How far a request has come, and what was found out on the way.
 
 use super::course_body::CourseBody;
-use super::course_parts::{Again, Captures, KeptContent, Rewritten, SecuredCourse};
+pub(crate) use super::course_parts::CourseState;
+use super::course_parts::{Again, Captures, KeptContent, LeftBehind, Rewritten, SecuredCourse};
 use super::filtered_body::Filtering;
 use super::host::LastHost;
 use super::limit_rate::RatedBody;
@@ -264,6 +265,8 @@ pub(crate) struct Sent {
     /// Where a redirect leads that an error page answers.
     pub location: Option<Vec<u8>>,
     pub length: Option<u64>,
+    /// The reason phrase of an upstream's answer, which is that of this status.
+    pub reason: Option<(u16, Box<[u8]>)>,
     /// All of it was queued.
     pub complete: bool,
     /// Its content is text of the configuration, made of nothing but what it depends on.
@@ -278,6 +281,12 @@ impl Sent {
             bytes.clear();
         }
         (self.location, self.length, self.complete, self.is_text) = (None, None, false, false);
+        self.reason = None;
+    }
+
+    /// The reason phrase of an answer with this status, where it has one of its own.
+    pub fn reason_of(&mut self, status: u16) -> Option<Box<[u8]>> {
+        self.reason.take().filter(|(of, _)| *of == status).map(|(_, reason)| reason)
     }
 }
 
@@ -381,23 +390,11 @@ pub(crate) struct Course {
     /// The handler's mark for files.
     pub inner: Option<u32>,
     pub state: CourseState,
+    /// Its client has left, and its upstream is listened to all the same.
+    pub left_behind: Option<LeftBehind>,
     pub sent: Sent,
     /// The series that its latency is counted with.
     pub series: u16,
-}
-
-/// What a request that is kept is kept for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum CourseState {
-    /// It runs.
-    #[default]
-    Runs,
-    /// It waits for a look at a file, or at a password.
-    Looks,
-    /// Its answer is being sent.
-    Sends,
-    /// It is over.
-    Over,
 }
 
 impl Course {
@@ -462,6 +459,7 @@ impl Course {
             include: None,
             inner: None,
             state: CourseState::Runs,
+            left_behind: None,
             sent: Sent::default(),
             series: Ready::OF_HOST,
         }
@@ -502,7 +500,7 @@ impl Course {
         (self.relay, self.relay_body, self.kept) = (None, None, KeptContent::default());
         (self.passed_to, self.proxy_port, self.rewritten) = (None, None, Rewritten::default());
         (self.sub, self.children, self.slices) = (None, None, None);
-        (self.ssi, self.include, self.inner) = (None, None, None);
+        (self.ssi, self.include, self.inner, self.left_behind) = (None, None, None, None);
         (self.state, self.series) = (CourseState::Runs, Ready::OF_HOST);
         for bytes in [&mut self.uri, &mut self.args, &mut self.kept_fields, &mut self.answered, &mut self.proxy_host] {
             bytes.clear();

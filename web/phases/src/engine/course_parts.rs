@@ -87,3 +87,24 @@ pub(crate) struct KeptContent {
     /// The charset that it asks for (`X-Accel-Charset`).
     pub charset: Option<Vec<u8>>,
 }
+
+/// What a request that is kept is kept for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum CourseState {
+    /// It runs.
+    #[default]
+    Runs,
+    /// It waits for a look at a file, or at a password.
+    Looks,
+    /// Its answer is being sent.
+    Sends,
+    /// It is over.
+    Over,
+}
+
+/// Of a request whose client has left: what is still read of its upstream's answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeftBehind {
+    /// Bytes of the body, at most.
+    pub room: usize,
+}

@@ -68,7 +68,10 @@ impl Runner<'_> {
 impl Scope<'_> {
     /// Tells that an answer goes wrong while it is made.
     pub(super) fn tell(&self, text: impl FnOnce() -> Vec<u8>) {
-        let text = || [&text()[..], b" while sending response to client"].concat();
+        // As nginx has it, of what an upstream sends.
+        let is_asked = self.course.relay.is_some() || !self.course.tries.is_empty();
+        let doing: &[u8] = if is_asked { b" while sending to client" } else { b" while sending response to client" };
+        let text = || [&text()[..], doing].concat();
         tell((self.loaded, self.course), self.request, self.clock, (ErrorLevel::ERROR, text));
     }
 }

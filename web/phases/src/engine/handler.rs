@@ -270,6 +270,7 @@ impl Handler for Engine {
         let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
         match why {
             Gone::Cut => {}
+            Gone::Left { unsent, .. } if self.rest.leave_behind((token, id), unsent) => return,
             Gone::Left { now, unsent } => self.rest.log_left(token, unsent, now, CLIENT_LEFT),
             Gone::GivenUp { now, unsent } => self.rest.log_left(token, unsent, now, 503),
         }
@@ -284,6 +285,9 @@ impl Handler for Engine {
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
         self.rest.kept.cut_all(replies);
+        if self.rest.left_behind.has_work() {
+            self.go_on_behind(replies);
+        }
         if self.rest.kept.shared.has_work() {
             self.run_streams(replies);
         }
@@ -378,7 +382,10 @@ impl Handler for Engine {
 
     fn has_work(&self) -> bool {
         let rest = &self.rest;
-        let woken = !rest.makings.ready.is_empty() || !rest.subs.work.is_empty() || rest.has_place();
+        let woken = rest.left_behind.has_work()
+            || !rest.makings.ready.is_empty()
+            || !rest.subs.work.is_empty()
+            || rest.has_place();
         let by_upstreams = rest.kept.hangups() > 0 || rest.kept.shared.has_work();
         woken || by_upstreams || self.files.has_work() || self.reads && self.has_room_for_bodies()
     }

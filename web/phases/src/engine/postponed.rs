@@ -46,12 +46,14 @@ impl super::Rest {
     ) -> Result<Pull, Broken> {
         let Some(mut postponed) = filtering.postponed.take() else { return Err(Broken) };
         let made = self.make_own((token, &mut *course), filtering, &mut postponed, most, (share, clock));
-        let pulled = made.and_then(|waits| {
-            Ok(match self.queue_next(replies, course, &mut postponed, most, (share, clock))? {
-                (queued, true) => Pull::End(queued),
-                (0, false) => Pull::Waits(waits),
-                (queued, false) => Pull::Some(queued),
-            })
+        let queued = self.queue_next(replies, course, &mut postponed, most, (share, clock));
+        let pulled = queued.and_then(|queued| match (queued, made) {
+            // What was made before is sent first.
+            ((queued @ 1.., _), Err(Broken)) => Ok(Pull::Some(queued)),
+            (_, Err(broken)) => Err(broken),
+            ((queued, true), _) => Ok(Pull::End(queued)),
+            ((0, false), Ok(waits)) => Ok(Pull::Waits(waits)),
+            ((queued, false), _) => Ok(Pull::Some(queued)),
         });
         filtering.postponed = Some(postponed);
         pulled

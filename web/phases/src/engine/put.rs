@@ -94,9 +94,11 @@ impl Runner<'_> {
         self.course.sent.length = length;
         let bytes = if matches!(pieces, Pieces::None) { 0 } else { length.unwrap_or(0) };
         let pace = if bytes > 0 { self.rate(bytes) } else { None };
+        let reason = self.course.sent.reason_of(status);
+        let reason = reason.as_deref();
         let pieces = match pieces {
             Pieces::Bytes(text) if pace.is_none() && !(status == 200 && self.is_shared()) => {
-                let reply = Reply { status: told, length, fields: &fields };
+                let reply = Reply { status: told, length, fields: &fields, reason };
                 self.course.sent.head =
                     self.replies.reply(self.course.id, self.request, &reply, &[Piece::Bytes(&text)]);
                 self.rest.spare.give_bytes(text);
@@ -126,7 +128,7 @@ impl Runner<'_> {
                 }
             },
         };
-        let reply = Reply { status: told, length, fields: &fields };
+        let reply = Reply { status: told, length, fields: &fields, reason };
         if let (Some(pace), Some(source)) = (pace, &source) {
             let flow = self.begin_rated(&reply, source.clone(), parts, pace);
             self.course.sent.fields = fields;
@@ -204,7 +206,9 @@ impl Runner<'_> {
             self.course.filtering = Some(Box::new(filtering));
             return self.stream(on_disk, (told, length), None);
         }
-        let reply = Reply { status: told, length: self.course.sent.length, fields: &fields };
+        let reason = self.course.sent.reason_of(status);
+        let length = self.course.sent.length;
+        let reply = Reply { status: told, length, fields: &fields, reason: reason.as_deref() };
         let flow = self.begin_made(filtering, first.as_ref(), &reply);
         self.course.sent.fields = fields;
         flow

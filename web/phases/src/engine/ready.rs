@@ -324,7 +324,7 @@ fn composed(
     let content = source.as_slice().get(start as usize..start as usize + length as usize)?;
     let joined = content.len() <= JOINED_MAX;
     let mut message = Vec::with_capacity(512 + fields.len() + if joined { content.len() } else { 0 });
-    heads.write_reply(&mut message, &Reply { status: Status::OK, length: Some(length), fields }, date);
+    heads.write_reply(&mut message, &Reply { status: Status::OK, length: Some(length), fields, reason: None }, date);
     let head_len = message.len();
     let apart = if joined {
         message.extend_from_slice(content);

@@ -57,6 +57,9 @@ impl Runner<'_> {
     fn on_answer(&mut self) -> Flow {
         let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
         let (status, rules) = (relay.ask.status(), Arc::clone(&relay.rules));
+        if self.course.left_behind.is_some() {
+            return self.note_left_answer(status);
+        }
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
         let block = &loaded.program.blocks[at];
@@ -96,6 +99,20 @@ impl Runner<'_> {
             self.end_relay();
         }
         flow
+    }
+
+    /// The head of an answer came that goes to nobody: it is logged, and no more.
+    fn note_left_answer(&mut self, status: u16) -> Flow {
+        self.keep_answer();
+        self.course.sent.status = status;
+        let comes = self.relay().is_some_and(|relay| {
+            let _ = relay.ask.take_whole();
+            !relay.ask.is_complete() && status != 101
+        });
+        if !comes {
+            self.end_relay();
+        }
+        Flow::Done
     }
 
     /// How fast the body is read whose head has come (`proxy_limit_rate`, `fastcgi_limit_rate`
@@ -173,7 +190,8 @@ impl Runner<'_> {
             relay.ask.set_buffering(on);
         }
         let (to, media_type) = to?;
-        self.course.kept.media_type = media_type;
+        // An empty one says nothing: as where there is none, the path's own counts.
+        self.course.kept.media_type = media_type.filter(|media_type| !media_type.is_empty());
         self.keep_along(rules);
         let redirect = accel::redirect(&to);
         self.give_up_relay();
@@ -219,6 +237,9 @@ impl Runner<'_> {
             (Some(complete), _) => AnswerBody::Sliced(complete, None),
         };
         let status = if slice.is_some() { 200 } else { ask.status() };
+        if self.course.told.is_none() {
+            self.course.sent.reason = ask.reason().map(|reason| (status, reason.into()));
+        }
         let mut answer = Answer::new(status, body);
         answer.of_upstream = true;
         answer.takes_ranges = rules.forces_ranges || slice.is_some();
@@ -401,7 +422,8 @@ impl Runner<'_> {
         self.put_switching_fields(answer, &mut lines);
         self.ask(|ask, turn| ask.begin_tunnel(turn));
         let Some(status) = Status::from_code(101) else { return Flow::HangUp };
-        let reply = Reply { status, length: None, fields: &lines };
+        let reason = self.course.sent.reason_of(101);
+        let reply = Reply { status, length: None, fields: &lines, reason: reason.as_deref() };
         self.course.sent.head = self.replies.begin_tunnel(id, self.request, &reply);
         self.course.sent.fields = lines;
         Flow::Done

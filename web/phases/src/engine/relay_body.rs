@@ -134,6 +134,19 @@ impl Engine {
         bytes.len()
     }
 
+    /// What was left behind in this turn goes on: what it waited for, its client would have given.
+    pub(super) fn go_on_behind(&mut self, replies: &mut dyn Replies) {
+        for (token, id) in self.rest.left_behind.take_fresh() {
+            if self.rest.peek(token, id).is_none() {
+                continue;
+            }
+            let _ = self.rest.ask_for(replies, token, |ask, turn| ask.read_more(turn, usize::MAX));
+            if self.rest.relay_of(token).is_some_and(|relay| relay.ask.has_early_body()) {
+                self.on_body_bytes(replies, token, b"");
+            }
+        }
+    }
+
     fn on_body_over(&mut self, replies: &mut dyn Replies, token: u32, ended: BodyEnd) {
         let ended = match self.rest.relay_of(token).and_then(|relay| relay.odd_slice()) {
             Some(why) if matches!(ended, BodyEnd::Whole(_)) => BodyEnd::Cut(why),
@@ -156,7 +169,12 @@ impl Engine {
                 false => filtering.is_cut = true,
             }
         }
+        let is_left = course.left_behind.is_some();
         self.with_runner(replies, token, |runner| runner.end_relay());
+        if is_left {
+            self.rest.end(replies, token, false);
+            return;
+        }
         self.make_more(replies, token);
     }
 
@@ -291,6 +309,10 @@ impl Rest {
     /// Takes some of a body: as much as may wait for its client. How many bytes were
     /// taken, and whether it is over.
     fn take_body(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> (usize, BodyEnd) {
+        if let Some(came) = self.take_left(replies, token, bytes) {
+            let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn));
+            return came;
+        }
         let most = self.makings.relayed_max();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else {
             return (bytes.len(), BodyEnd::Not);

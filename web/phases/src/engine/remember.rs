@@ -43,7 +43,7 @@ impl Runner<'_> {
             return self.remember(source, length);
         }
         let mut head = Vec::new();
-        let reply = Reply { status: Status::OK, length: Some(length), fields: &course.sent.fields };
+        let reply = Reply { status: Status::OK, length: Some(length), fields: &course.sent.fields, reason: None };
         self.rest.heads.write_reply(&mut head, &reply, &self.clock.date);
         let head = FileHead {
             bytes: head,

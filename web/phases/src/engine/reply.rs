@@ -30,6 +30,11 @@ impl Runner<'_> {
     /// Ends with `status`: by its error page, if there is one for it here, or with
     /// nginx's own.
     pub(super) fn fail(&mut self, status: u16) -> Flow {
+        if self.course.left_behind.is_some() {
+            // Nobody is there who could be told.
+            self.course.sent.status = status;
+            return Flow::Done;
+        }
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return self.page(None, status) };
         let block = &loaded.program.blocks[at];
@@ -68,9 +73,13 @@ impl Runner<'_> {
         let location = self.location.take().filter(|_| page.told.is_none() && REDIRECTS.contains(&status));
         self.course.sent.location = location.or_else(|| self.course.sent.location.take());
         let target = match &page.target {
-            ErrorTarget::Named(name) => return self.enter_named(name),
+            ErrorTarget::Named(name) => [b"@", &**name].concat(),
             ErrorTarget::Value(value) => self.scope().get(value),
         };
+        if matches!(target.first(), Some(b'/' | b'@')) {
+            // The type of an answer that was given up (X-Accel-Redirect) is not the page's.
+            self.course.kept.media_type = None;
+        }
         match target.first() {
             Some(b'/') => {
                 if self.course.method != Method::Head {

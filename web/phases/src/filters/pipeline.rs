@@ -49,12 +49,14 @@ struct Stage {
     input: Vec<u8>,
     at: usize,
     ended: bool,
+    /// What it was given is not what it was said to be: no more comes of it.
+    is_broken: bool,
 }
 
 impl Pipeline {
     /// One more, next to the client.
     pub fn push(&mut self, filter: Filter) {
-        self.stages.push(Stage { filter, input: Vec::new(), at: 0, ended: false });
+        self.stages.push(Stage { filter, input: Vec::new(), at: 0, ended: false, is_broken: false });
     }
 
     /// Whether bodies pass as they are.
@@ -66,7 +68,8 @@ impl Pipeline {
     /// bytes and what one step more makes. Ends early once `budget` is used up.
     ///
     /// # Errors
-    /// The content is not what it is said to be.
+    /// The content is not what it is said to be, and what could be made of it was appended by
+    /// the calls before: by this one nothing is.
     pub fn run(
         &mut self,
         (input, last): (&[u8], bool),
@@ -92,7 +95,7 @@ impl Pipeline {
                     }
                     Some(next) => next.room(),
                 };
-                if room == 0 || stage.ended {
+                if room == 0 || stage.ended || stage.is_broken {
                     continue;
                 }
                 let (bytes, last) = match before.last() {
@@ -103,7 +106,12 @@ impl Pipeline {
                     continue;
                 }
                 let length = target.len();
-                let FilterStep { bytes, ended } = stage.filter.take((bytes, last), (target, room), values)?;
+                let Ok(step) = stage.filter.take((bytes, last), (target, room), values) else {
+                    // Those behind it pass on what it made.
+                    (stage.is_broken, moved) = (true, true);
+                    continue;
+                };
+                let FilterStep { bytes, ended } = step;
                 *budget = budget.saturating_sub(stage.filter.cost() * (bytes.max(64) as u64));
                 moved |= bytes > 0 || ended || target.len() > length;
                 stage.ended = ended;
@@ -116,6 +124,9 @@ impl Pipeline {
             if !moved {
                 break;
             }
+        }
+        if self.stages.iter().any(|stage| stage.is_broken) && out.len() == start && most > 0 && *budget > 0 {
+            return Err(Broken);
         }
         Ok(Ran { taken, ended: self.stages.last().is_none_or(|stage| stage.ended) })
     }

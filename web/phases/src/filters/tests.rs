@@ -96,6 +96,26 @@ fn what_is_broken_is_told() {
         pipeline.push(Filter::Gunzip(Box::default()));
         assert_eq!(made(&mut pipeline, content, 5, 1_000), Err(Broken), "{content:?}");
     }
+    // All that came before is passed on, by the filters behind, too; and then it is told.
+    let text = [b"foo ".repeat(5_000), b"bar".to_vec()].concat();
+    let file = packed(&text);
+    for content in [&file[..file.len() - 4], &[&file[..], b"\0\0\0\0"].concat()] {
+        for most in [100, 1 << 20] {
+            let mut pipeline = Pipeline::default();
+            pipeline.push(Filter::Gunzip(Box::default()));
+            pipeline.push(Filter::Part { before: 1, left: u64::MAX });
+            let (mut out, mut at) = (Vec::new(), 0);
+            let broken = loop {
+                let (before, mut budget) = (out.len(), 100_000);
+                let input = (&content[at..], true);
+                match pipeline.run(input, (&mut out, most), &mut budget, &mut Nothing::default()) {
+                    Ok(ran) => at += ran.taken,
+                    Err(broken) => break (broken, out.len() - before),
+                }
+            };
+            assert_eq!((broken, out == text[1..]), ((Broken, 0), true), "{most}");
+        }
+    }
     // Members behind each other are one text.
     let mut pipeline = Pipeline::default();
     pipeline.push(Filter::Gunzip(Box::default()));

@@ -40,16 +40,16 @@ impl Handler for Holds {
         }
         match request.path() {
             b"/tunnel" => {
-                let reply = Reply { status: Status::SWITCHING_PROTOCOLS, length: None, fields: b"" };
+                let reply = Reply { status: Status::SWITCHING_PROTOCOLS, length: None, fields: b"", reason: None };
                 replies.begin_tunnel(id, request, &reply);
             }
             b"/begun" => {
-                let reply = Reply { status: Status::OK, length: Some(1 << 20), fields: b"" };
+                let reply = Reply { status: Status::OK, length: Some(1 << 20), fields: b"", reason: None };
                 replies.begin(id, request, &reply, ReplyEnd::Length);
             }
             b"/read" => replies.read(id, Some(1 << 20)),
             b"/early" => {
-                let reply = Reply { status: Status::FORBIDDEN, length: Some(0), fields: b"" };
+                let reply = Reply { status: Status::FORBIDDEN, length: Some(0), fields: b"", reason: None };
                 replies.reply(id, request, &reply, &[]);
             }
             b"/dial" => {

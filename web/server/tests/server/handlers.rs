@@ -45,7 +45,7 @@ impl Handler for Echo {
             b"/echo" => self.keep(replies, id, 0, request),
             b"/late" => self.keep(replies, id, 0, request),
             b"/now" => {
-                let reply = Reply { status: Status::OK, length: Some(3), fields: b"X-Field: v\r\n" };
+                let reply = Reply { status: Status::OK, length: Some(3), fields: b"X-Field: v\r\n", reason: None };
                 replies.reply(id, request, &reply, &[Piece::Bytes(b"now")]);
                 // All that follows the end is harmless.
                 replies.body(id, Piece::Bytes(b"more"));
@@ -62,7 +62,7 @@ impl Handler for Echo {
         let mark = replies.mark(id).expect("it was left");
         let (_, _, request) = self.begun.get_mut(&mark).expect("it is under way");
         if let Some(request) = request.take() {
-            let reply = Reply { status: Status::OK, length: Some(20), fields: b"" };
+            let reply = Reply { status: Status::OK, length: Some(20), fields: b"", reason: None };
             replies.begin(id, &request.get(), &reply, ReplyEnd::Length);
         }
         let taken = bytes.len().min(self.most);
@@ -243,7 +243,7 @@ impl Handler for Reads {
     fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, _: &[u8]) {
         let Some((_, request)) = self.begun.take() else { panic!("it is under way") };
         let text = format!("{} {}", String::from_utf8_lossy(&self.bytes), replies.flow(id).received);
-        let reply = Reply { status: Status::OK, length: Some(text.len() as u64), fields: b"" };
+        let reply = Reply { status: Status::OK, length: Some(text.len() as u64), fields: b"", reason: None };
         replies.reply(id, &request.get(), &reply, &[Piece::Bytes(text.as_bytes())]);
     }
 
@@ -393,7 +393,7 @@ impl Handler for Late {
             replies.stop(first, Stop::Reset);
             assert_eq!((replies.mark(first), replies.mark(id)), (None, Some(7)));
             assert_eq!((replies.peer(first), replies.peer(id).is_some()), (None, true));
-            let reply = Reply { status: Status::OK, length: Some(2), fields: b"" };
+            let reply = Reply { status: Status::OK, length: Some(2), fields: b"", reason: None };
             replies.begin(id, request, &reply, ReplyEnd::Length);
             replies.body(first, Piece::Bytes(b"no"));
             replies.end(first);

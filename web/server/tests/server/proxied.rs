@@ -19,7 +19,7 @@ struct Behind;
 impl Handler for Behind {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         let text = replies.opening(id).proxied.map_or_else(|| "nobody".to_owned(), |told| told.source.to_string());
-        let reply = Reply { status: Status::OK, length: Some(text.len() as u64), fields: b"" };
+        let reply = Reply { status: Status::OK, length: Some(text.len() as u64), fields: b"", reason: None };
         replies.reply(id, request, &reply, &[Piece::Bytes(text.as_bytes())]);
     }
 }

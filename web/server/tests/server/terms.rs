@@ -21,7 +21,7 @@ impl Handler for Told {
         replies.set_terms(id, request.path()[1] - b'0');
         let long = vec![b'x'; 400_000];
         let body = if request.path().ends_with(b"long") { &long[..] } else { b"short" };
-        let reply = Reply { status: Status::OK, length: Some(body.len() as u64), fields: b"" };
+        let reply = Reply { status: Status::OK, length: Some(body.len() as u64), fields: b"", reason: None };
         replies.reply(id, request, &reply, &[Piece::Bytes(body)]);
     }
 }

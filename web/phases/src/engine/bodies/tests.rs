@@ -70,7 +70,7 @@ impl Replies for Carried {
         panic!("nothing is ready");
     }
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        self.reply(id, request, &Reply { status, length: None, fields }, &[]);
+        self.reply(id, request, &Reply { status, length: None, fields, reason: None }, &[]);
     }
     fn begin(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>, _: ReplyEnd) -> u64 {
         panic!("answers are whole");

@@ -328,7 +328,7 @@ impl Engine {
                     self.files.on_gone(id, inner, Gone::Cut);
                 }
                 self.rest.end(replies, token, false);
-                replies.stop(id, Stop::Reset);
+                replies.stop(id, Stop::Cut);
                 return;
             }
             Progress::Finished => {
