@@ -10,7 +10,7 @@ use crate::net::Sockets;
 use crate::sealing;
 use crate::send::{self, BUDGET, Sent};
 use crate::table::{Flags, Socket};
-use app::ConnId;
+use app::{ConnId, LITTLE};
 use core::time::Duration;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -232,7 +232,7 @@ impl Ring {
             return;
         }
         if conn.flags.has(Flags::LITTLE) {
-            // One buffer, and what arrives behind it stays with the kernel.
+            // Little of it, and what arrives behind that stays with the kernel.
             conn.flags.clear(Flags::UNREAD);
             return self.receive_once(conn, id);
         }
@@ -241,12 +241,14 @@ impl Ring {
         self.push(opcode::RecvMulti::new(fd, buffers::GROUP).build(), tag_of(kind::RECEIVE, id));
     }
 
-    /// Receives what a new connection begins with. Often it is all: then
-    /// nothing is left to be cancelled.
+    /// Receives what a new connection begins with, and little where that was said. Often it is
+    /// all: then nothing is left to be cancelled.
     pub(super) fn receive_once(&mut self, conn: &mut Socket, id: ConnId) {
         let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
         conn.flags.set(Flags::ARMED);
-        let receive = opcode::Recv::new(fd, core::ptr::null_mut(), 0).buf_group(buffers::GROUP).build();
+        // Without a length, as much as a buffer holds.
+        let most = if conn.flags.has(Flags::LITTLE) { LITTLE as u32 } else { 0 };
+        let receive = opcode::Recv::new(fd, core::ptr::null_mut(), most).buf_group(buffers::GROUP).build();
         self.push(receive.flags(squeue::Flags::BUFFER_SELECT), tag_of(kind::RECEIVE, id));
     }
 

@@ -51,6 +51,7 @@ fn used() -> Course {
         inner: Some(12),
         state: CourseState::Over,
         sent: Sent {
+            reason: Some((200, Box::from(&b"o"[..]))),
             status: 200,
             hints: 1,
             head: 2,
