@@ -276,16 +276,19 @@ impl RequestReader {
             stop => stop,
         };
         match stop {
+            // Something else than HTTP, which may never send a line feed: TLS, say. However long it is,
+            // and however it comes, it is that.
+            head::Stop::Incomplete { checked: 0, .. } | head::Stop::Reject(Status::URI_TOO_LONG)
+                if !may_be_method(window) =>
+            {
+                self.reject(data, Status::BAD_REQUEST)
+            }
             head::Stop::Reject(status) => self.reject(data, status),
             head::Stop::Incomplete { checked: 0, .. } if window.len() > usize::from(limits.request_line) + 1 => {
                 self.reject(data, Status::URI_TOO_LONG)
             }
             head::Stop::Incomplete { .. } if window.len() == usize::from(limits.head) => {
                 self.reject(data, Status::REQUEST_HEADER_FIELDS_TOO_LARGE)
-            }
-            head::Stop::Incomplete { checked: 0, .. } if !may_be_method(window) => {
-                // Something else than HTTP, which may never send a line feed: TLS, say.
-                self.reject(data, Status::BAD_REQUEST)
             }
             head::Stop::Incomplete { checked, fields } => {
                 self.progress = Progress::at(window, checked, fields);

@@ -244,7 +244,8 @@ impl Course<'_> {
             let parts = self.shares.parts(self.ask, siloing, way, pass);
             parts.iter().filter(|part| part.from != part.to).map(|part| part.share).sum::<f64>()
         };
-        let expected = way.passes(self.ask.disk).map(far).sum();
+        // A sum of nothing is -0, which is shown with its sign.
+        let expected = way.passes(self.ask.disk).map(far).sum::<f64>() + 0.0;
         Crossings { worst: self.shares.worst(self.ask, siloing, way), expected }
     }
 

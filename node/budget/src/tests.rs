@@ -175,6 +175,7 @@ fn what_was_measured_is_a_limit() {
 fn one_domain_crosses_nothing() {
     let made = budget(&recorded("single"), &ask(10.0 * GBIT, Siloing::No)).unwrap();
     assert!(made.crossings.iter().all(|(_, crossings)| crossings.worst == 0.0 && crossings.expected == 0.0));
+    assert!(made.crossings.iter().all(|(_, crossings)| crossings.expected.is_sign_positive()));
     assert!(made.ways.iter().all(|way| way.crossing == 0.0 && way.remote_share() == 0.0));
 }
 

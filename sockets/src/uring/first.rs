@@ -4,7 +4,7 @@ use super::{BUFFER, Uring};
 use crate::dispatch;
 use crate::net::Sockets;
 use crate::table::Flags;
-use app::{App, ConnId};
+use app::{App, ConnId, LITTLE};
 use cpu::Clock;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -39,8 +39,10 @@ impl Uring {
 
     /// One read. Whether it found something.
     fn read_first<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId) -> bool {
-        let Some(fd) = net.table.get(id).and_then(crate::table::Socket::fd) else { return true };
-        match recv(fd, &mut self.buffer[..BUFFER], RecvFlags::DONTWAIT) {
+        let Some(conn) = net.table.get(id) else { return true };
+        let Some(fd) = conn.fd() else { return true };
+        let most = if conn.flags.has(Flags::LITTLE) { LITTLE } else { BUFFER };
+        match recv(fd, &mut self.buffer[..most], RecvFlags::DONTWAIT) {
             Ok((0, _)) => dispatch::ended(app, net, id),
             Ok((n, _)) => dispatch::deliver(app, net, id, &self.buffer[..n]),
             Err(Errno::AGAIN | Errno::INTR) => {

@@ -580,4 +580,10 @@ fn what_is_no_method_is_not_waited_for() {
         let event = RequestReader::new().on_bytes(bytes, &limits);
         assert_eq!(matches!(event, RequestEvent::Reject { status: Status::BAD_REQUEST, .. }), refused, "{event:?}");
     }
+    // However long it is: as if its first byte had come alone.
+    let long = [b"\xe2".repeat(20_000), b"\r\n\r\n".to_vec()].concat();
+    for bytes in [&long[..], &long[..10_000]] {
+        let event = RequestReader::new().on_bytes(bytes, &limits);
+        assert!(matches!(event, RequestEvent::Reject { status: Status::BAD_REQUEST, .. }), "{event:?}");
+    }
 }
