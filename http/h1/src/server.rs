@@ -278,9 +278,7 @@ impl RequestReader {
         match stop {
             // Something else than HTTP, which may never send a line feed: TLS, say. However long it is,
             // and however it comes, it is that.
-            head::Stop::Incomplete { checked: 0, .. } | head::Stop::Reject(Status::URI_TOO_LONG)
-                if !may_be_method(window) =>
-            {
+            head::Stop::Incomplete { checked: 0, .. } | head::Stop::Reject(_) if !may_be_method(window) => {
                 self.reject(data, Status::BAD_REQUEST)
             }
             head::Stop::Reject(status) => self.reject(data, status),

@@ -372,6 +372,16 @@ impl Ask {
     /// itself (RFC 9112 section 4); none where it has control bytes, or is no phrase but a text.
     #[must_use]
     pub fn reason(&self) -> Option<&[u8]> {
+        // What most say, behind `HTTP/1.1 `.
+        const USUAL: &[u8] = b"200 OK\r\n";
+        if self.reading.head.get(9..9 + USUAL.len()) == Some(USUAL) {
+            return None;
+        }
+        self.unusual_reason()
+    }
+
+    #[cold]
+    fn unusual_reason(&self) -> Option<&[u8]> {
         let own = match &self.reading.protocol {
             Protocol::Http => {
                 // `HTTP/1.1 422`, of which the version was read already.

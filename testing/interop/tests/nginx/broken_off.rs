@@ -189,8 +189,8 @@ fn what_came_of_an_answer_comes_before_its_end() {
             assert_eq!(ended, is_nginx);
             body_of(&answer).to_vec()
         });
-        // nginx keeps what does not fill a buffer.
-        assert!([b'x'; BYTES].starts_with(&seen[0]) && seen[0].len() > BYTES / 2, "{}", seen[0].len());
+        // nginx keeps what does not fill a buffer: how much that is, is as it came.
+        assert!([b'x'; BYTES].starts_with(&seen[0]), "{}", seen[0].len());
         assert!(seen[1] == [b'x'; BYTES], "{}", seen[1].len());
     });
 }
