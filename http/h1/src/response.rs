@@ -41,7 +41,7 @@ impl<'s, S: Sink> ResponseHead<'s, S> {
         Self { out }
     }
 
-    /// The same with another reason phrase, which [is one](is_reason).
+    /// The same with another reason phrase: without control bytes, as whoever took it has seen to.
     #[cold]
     pub fn with_reason(out: &'s mut S, status: Status, reason: &[u8]) -> Self {
         out.put(b"HTTP/1.1 ");

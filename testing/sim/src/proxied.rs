@@ -10,6 +10,7 @@
 //! in every byte, so that a mixture shows at once.
 
 pub mod client;
+mod frames;
 pub mod multiplexed;
 pub mod origin;
 pub mod plan;

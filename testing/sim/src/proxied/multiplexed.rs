@@ -2,16 +2,15 @@
 //! and takes each answer as that request's number says.
 
 use super::client::PATIENCE;
+use super::frames::{LONGEST, PREFACE, WINDOW, decoded, encoded, next_frame};
 use super::plan::{Given, Manner, Plan, stamped};
-use super::streams::{LONGEST, PREFACE, WINDOW};
 use crate::rng::Rng;
 use app::{App, Closed, ConnId, ConnectError, Net, Opened, SEND_LOW_WATER, Wake};
 use core::net::SocketAddr;
-use core::ops::ControlFlow;
 use core::time::Duration;
 use h2::ErrorCode;
-use h2::frame::{self, Frame, FrameHead, HEAD, Kind, setting};
-use hpack::{Decoder, Encoder, HeaderField, Indexing, Scratch};
+use h2::frame::{self, Frame, FrameHead, Kind, setting};
+use hpack::{Decoder, Encoder, Scratch};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use wire::Time;
 
@@ -184,16 +183,12 @@ impl StreamClients {
     fn take<N: Net>(&mut self, net: &mut N, at: usize) {
         while let one = &mut self.connections[at]
             && let Some(id) = one.at
-            && let Some(head) = FrameHead::read(&one.arrived)
         {
-            let length = head.length as usize;
-            if length > LONGEST {
-                return self.fault(net, id, format!("a frame of {length} bytes"));
-            }
-            if one.arrived.len() < HEAD + length {
-                return;
-            }
-            let payload: Vec<u8> = one.arrived.drain(..HEAD + length).skip(HEAD).collect();
+            let (head, payload) = match next_frame(&mut one.arrived) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return,
+                Err(why) => return self.fault(net, id, why),
+            };
             match one.on_frame(head, &payload, &mut self.scratch) {
                 Err(why) => return self.fault(net, id, format!("{why}: {head:?}")),
                 Ok(told) => {
@@ -258,12 +253,7 @@ impl Connection {
         if plan.sent > 0 && !plan.chunked {
             fields.push(("content-length", &length));
         }
-        let mut block = Vec::new();
-        self.encoder.begin(&mut block);
-        for (name, value) in fields {
-            let field = HeaderField::new(name.as_bytes(), value.as_bytes());
-            self.encoder.encode(field, Indexing::Incremental, &mut block);
-        }
+        let block = encoded(&mut self.encoder, fields);
         frame::write_headers(out, stream, &block, plan.sent == 0, LONGEST);
         let due = match plan.manner {
             Manner::LeavesAfter(span, _) => now + span,
@@ -355,13 +345,7 @@ impl Connection {
     /// The head of an answer, or its trailers.
     fn on_head(&mut self, scratch: &mut Scratch) -> Result<Told, String> {
         let Some((stream, ends, block)) = self.open_block.take() else { return Ok(Told::default()) };
-        let mut fields: Vec<(String, String)> = Vec::new();
-        let decoded = self.decoder.decode(&block, scratch, |field| {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            fields.push((text(field.name), text(field.value)));
-            ControlFlow::Continue(())
-        });
-        decoded.map_err(|why| format!("{why:?}"))?;
+        let fields = decoded(&mut self.decoder, &block, scratch)?;
         let Some(request) = self.streams.get_mut(&stream) else { return Ok(Told::default()) };
         let field = |name: &str| fields.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str());
         match field(":status").and_then(|status| status.parse::<u16>().ok()) {

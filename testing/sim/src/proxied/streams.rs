@@ -7,25 +7,16 @@
 mod script;
 mod sending;
 
+use super::frames::{LONGEST, PREFACE, WINDOW, decoded, next_frame};
 use super::plan::{Fault, PLACES, Plan, stamped};
 use crate::rng::Rng;
 use app::{App, Closed, ConnId, Net, Opened, Wake};
-use core::ops::ControlFlow;
 use h2::ErrorCode;
-use h2::frame::{self, Frame, FrameHead, HEAD, Kind, setting};
+use h2::frame::{self, Frame, FrameHead, Kind, setting};
 use hpack::{Decoder, Encoder, Scratch};
 use script::{Step, fault_of, steps};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use wire::Time;
-
-/// What a client begins with (RFC 9113 section 3.4).
-pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Bytes of a payload, at most: nobody says that more is taken.
-pub(super) const LONGEST: usize = 16_384;
-
-/// The first window of streams and connections (RFC 9113 section 6.9.2).
-pub(super) const WINDOW: i64 = 65_535;
 
 /// A request that is answered.
 #[derive(Debug)]
@@ -175,15 +166,14 @@ impl Streams {
                 }
                 continue;
             }
-            let Some(head) = FrameHead::read(&link.arrived) else { return };
-            let length = head.length as usize;
-            if length > LONGEST {
-                return self.object(format!("a frame of {length} bytes"));
-            }
-            if link.arrived.len() < HEAD + length {
-                return;
-            }
-            let payload: Vec<u8> = link.arrived.drain(..HEAD + length).skip(HEAD).collect();
+            let (head, payload) = match next_frame(&mut link.arrived) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return,
+                Err(why) => {
+                    self.object(why);
+                    return net.abort(id);
+                }
+            };
             if let Err(why) = self.on_frame(net, id, head, &payload) {
                 self.object(format!("{why}: {head:?}"));
                 net.abort(id);
@@ -292,13 +282,7 @@ impl Streams {
     fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId) -> Result<(), String> {
         let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
         let Some((stream, ends, block)) = link.open_block.take() else { return Ok(()) };
-        let mut fields: Vec<(String, String)> = Vec::new();
-        let decoded = link.decoder.decode(&block, &mut self.scratch, |field| {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            fields.push((text(field.name), text(field.value)));
-            ControlFlow::Continue(())
-        });
-        decoded.map_err(|why| format!("{why:?}"))?;
+        let fields = decoded(&mut link.decoder, &block, &mut self.scratch)?;
         if stream.is_multiple_of(2) || stream <= link.last {
             return Err("a stream that cannot begin".to_owned());
         }

@@ -1,6 +1,6 @@
 //! What an upstream that speaks HTTP/2 does for a request, step by step.
 
-use super::LONGEST;
+use crate::proxied::frames::{LONGEST, Lines};
 use crate::proxied::plan::{Ends, Fault, Plan};
 use core::time::Duration;
 use h2::ErrorCode;
@@ -10,7 +10,7 @@ use h2::frame::{self, Kind};
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// HEADERS of these fields, and whether the stream ends.
-    Fields(Vec<(String, String)>, bool),
+    Fields(Lines, bool),
     /// Content, and whether the stream ends.
     Data(Vec<u8>, bool),
     /// Content of this stamp without end, from a place in it on.
@@ -42,9 +42,6 @@ pub(super) fn fault_of(is_second: bool, is_calm: bool, plan: &Plan) -> Fault {
         fault => fault,
     }
 }
-
-/// Fields of a head or of trailers.
-type Lines = Vec<(String, String)>;
 
 fn field(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())

@@ -1,11 +1,12 @@
 //! What an upstream that speaks HTTP/2 sends on all streams of a connection, by their windows.
 
 use super::script::Step;
-use super::{LONGEST, Link, Work};
+use super::{Link, Work};
+use crate::proxied::frames::{LONGEST, encoded};
 use crate::proxied::plan::stamped;
 use app::SEND_LOW_WATER;
 use h2::frame::{self, Kind};
-use hpack::{Encoder, HeaderField, Indexing};
+use hpack::Encoder;
 use wire::Time;
 
 /// What is due came to.
@@ -98,12 +99,7 @@ impl Work {
         }
         match self.steps.pop_front() {
             Some(Step::Fields(fields, ends)) => {
-                let mut block = Vec::new();
-                encoder.begin(&mut block);
-                for (name, value) in &fields {
-                    let field = HeaderField::new(name.as_bytes(), value.as_bytes());
-                    encoder.encode(field, Indexing::Incremental, &mut block);
-                }
+                let block = encoded(encoder, fields.iter().map(|(name, value)| (&**name, &**value)));
                 frame::write_headers(&mut sent.out, number, &block, ends, LONGEST);
                 if ends { Next::Over } else { Next::More }
             }
