@@ -204,6 +204,11 @@ fn upstreams() -> Vec<Case> {
 /// What upstreams say of when something was modified.
 const TIMES: [&str; 3] = ["yesterday", "", "Wed,%2010%20Nov%202010%2010:00:10%20GMT"];
 
+/// Asks for what was modified then, without chunks.
+fn dated(place: &str, time: &str) -> Vec<u8> {
+    format!("GET {place}/modified/{time} HTTP/1.0\r\n\r\n").into()
+}
+
 /// Bodies of requests that are passed on, and of what is answered.
 fn bodies() -> Vec<Case> {
     vec![
@@ -227,7 +232,7 @@ fn bodies() -> Vec<Case> {
                 "server { listen 127.0.0.1:PORT; location / { proxy_pass http://127.0.0.1:9100; }
                  location /ssi { ssi on; rewrite ^/ssi(.*) $1 break; proxy_pass http://127.0.0.1:9100; }
                  location /sub { sub_filter a b; rewrite ^/sub(.*) $1 break; proxy_pass http://127.0.0.1:9100; } }",
-                ["", "/ssi", "/sub"].iter().flat_map(|place| TIMES.map(|time| format!("GET {place}/modified/{time} HTTP/1.0\r\n\r\n").into_bytes())).collect(),
+                ["", "/ssi", "/sub"].iter().flat_map(|place| TIMES.map(|time| dated(place, time))).collect(),
             )
         },
         Case {
