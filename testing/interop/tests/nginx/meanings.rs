@@ -224,6 +224,14 @@ fn bodies() -> Vec<Case> {
             )
         },
         Case {
+            has: &["426 Upgrade Required", "Upgrade: TLS/1.3, h2c"],
+            ..case(
+                "what an upstream wants instead is told",
+                "server { listen 127.0.0.1:PORT; location / { proxy_pass http://127.0.0.1:9100; } }",
+                vec![get("/426")],
+            )
+        },
+        Case {
             has: &["Last-Modified: yesterday", "Last-Modified: Wed, 10 Nov 2010 10:00:10 GMT"],
             // nginx does not know how long it becomes.
             differs: &[("Connection: close\nContent-Type", "Connection: close\nContent-Length: 7\nContent-Type")],
@@ -295,7 +303,11 @@ fn serve(mut stream: TcpStream) {
              Location: http://{UPSTREAM}/n\r\n\r\n"
         )
     } else {
-        let status = if target == "/404" { "404 Not Found" } else { "200 OK" };
+        let status = match target {
+            "/404" => "404 Not Found",
+            "/426" => "426 Upgrade Required\r\nUpgrade: TLS/1.3, h2c",
+            _ => "200 OK",
+        };
         let domain = target.strip_prefix("/cookie/");
         let cookie = domain.map_or(String::new(), |domain| format!("Set-Cookie: {domain}=1; Domain={domain}\r\n"));
         let modified = target.strip_prefix("/modified/").map_or(String::new(), |modified| {

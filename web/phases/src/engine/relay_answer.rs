@@ -327,8 +327,13 @@ impl Runner<'_> {
                 put_field(name, rewritten.as_deref().unwrap_or(value), lines);
             }
             AnswerField::AcceptRanges if rules.forces_ranges => {}
-            AnswerField::Upgrade => {}
-            AnswerField::AcceptRanges | AnswerField::Vary | AnswerField::Accel(_) | AnswerField::Other => {
+            // HTTP/2 has none (RFC 9113 section 8.6); and a tunnel's stands first in its answer.
+            AnswerField::Upgrade if answer.status == 101 || self.course.about.http2 => {}
+            AnswerField::AcceptRanges
+            | AnswerField::Vary
+            | AnswerField::Accel(_)
+            | AnswerField::Upgrade
+            | AnswerField::Other => {
                 put_field(name, value, lines);
             }
         }
