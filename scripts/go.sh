@@ -25,10 +25,11 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj 
 pids="$pids $!"
 # Ways, from the second port behind on: two ports each.
 ways="proxy secured grpc"
+streams="proxy_http_version 2; proxy_request_buffering off; proxy_buffering off; proxy_pass_trailers on;"
 place() {
     case $1 in
-        proxy) echo "proxy_pass http://plain; proxy_http_version 2; proxy_request_buffering off; proxy_buffering off; proxy_pass_trailers on;" ;;
-        secured) echo "proxy_pass https://sealed; proxy_http_version 2; proxy_request_buffering off; proxy_buffering off; proxy_pass_trailers on;" ;;
+        proxy) echo "proxy_pass http://plain; $streams" ;;
+        secured) echo "proxy_pass https://sealed; $streams" ;;
         grpc) echo "grpc_pass grpc://plain; grpc_set_header te trailers;" ;;
     esac
 }
@@ -44,7 +45,7 @@ http {
 END
     at=$((port + 2))
     for way in $ways; do
-        echo "    server { listen 127.0.0.1:$at; listen 127.0.0.1:$((at + 1)) ssl; http2 on; location / { $(place $way) } }"
+        echo "server { listen 127.0.0.1:$at; listen 127.0.0.1:$((at + 1)) ssl; http2 on; location / { $(place $way) } }"
         at=$((at + 2))
     done
     echo "}"
