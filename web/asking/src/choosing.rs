@@ -237,13 +237,15 @@ impl Ask {
     }
 
     /// The same, where the server has not processed the question: that says nothing of it, nor is anything
-    /// asked twice.
-    pub(crate) fn after_unprocessed(&mut self, turn: &mut AskTurn<'_>) -> Option<AskStep> {
+    /// asked twice. Where it refuses that, others are asked before it.
+    pub(crate) fn after_unprocessed(&mut self, turn: &mut AskTurn<'_>, is_refused: bool) -> Option<AskStep> {
         if let Some(link) = self.link.take() {
             turn.cut(link);
         }
-        let released =
-            self.balancer(turn.groups, |balancer, attempts| balancer.release_unprocessed(attempts, seconds(turn.now)));
+        let released = self.balancer(turn.groups, |balancer, attempts| match is_refused {
+            true => balancer.release_refused(attempts, seconds(turn.now)),
+            false => balancer.release_unprocessed(attempts, seconds(turn.now)),
+        });
         if let Some(last) = self.tries.last_mut() {
             last.status = Failure::Error.status();
             last.response.get_or_insert(turn.now.since(last.began));
@@ -394,7 +396,9 @@ impl Ask {
             return self.failed(turn, Failure::Error);
         }
         self.note(crate::NoteLevel::Info, told, self.doing());
-        match self.after_unprocessed(turn) {
+        // What a connection does not take, another to the same server may.
+        let is_refused = matches!(by, UnprocessedBy::Reset);
+        match self.after_unprocessed(turn, is_refused) {
             Some(step) => step,
             None => self.ask(turn),
         }

@@ -205,8 +205,7 @@ impl Balancer {
     /// Those that the request has not tried, and that may be asked.
     pub(crate) fn untried<'b>(&'b self, attempts: &'b Attempts, now: i64) -> impl Iterator<Item = usize> + 'b {
         let rank = self.rank(attempts);
-        (rank.start..rank.end)
-            .filter(move |place| !attempts.tried.has(*place - rank.start) && self.is_usable(*place, now))
+        rank.places().filter(move |place| !attempts.tried.has(*place - rank.start) && self.is_usable(*place, now))
     }
 
     /// Lets a peer save up its weight, which comes back to what is configured.
@@ -298,6 +297,20 @@ impl Balancer {
             && let Some(place) = peer.place().checked_sub(self.rank(attempts).start)
         {
             attempts.tried.remove(place);
+        }
+        let released = self.release(attempts, now, false);
+        attempts.again();
+        released
+    }
+
+    /// The same of one that refuses it: others are asked first, backups too, and it again where there is none.
+    pub fn release_refused(&mut self, attempts: &mut Attempts, now: i64) -> Released {
+        let mut backups = self.group.rank(true).places();
+        let has_backup = self.group.has_backup() && !attempts.on_backup;
+        let others = has_backup && backups.any(|place| self.is_usable(place, now));
+        let is_known = attempts.epoch == self.epoch && !self.group.is_single();
+        if !is_known || !others && self.untried(attempts, now).next().is_none() {
+            return self.release_unprocessed(attempts, now);
         }
         let released = self.release(attempts, now, false);
         attempts.again();

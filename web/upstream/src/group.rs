@@ -132,6 +132,13 @@ pub(crate) struct Rank {
     pub tries: u32,
 }
 
+impl Rank {
+    /// Those that are in it.
+    pub const fn places(self) -> core::ops::Range<usize> {
+        self.start..self.end
+    }
+}
+
 /// A group of servers (`upstream`).
 #[derive(Clone, Debug)]
 pub struct Group {

@@ -68,6 +68,24 @@ fn what_a_peer_has_not_processed_it_may_be_asked_again() {
     assert!(balancer.choose(&mut attempts, 1, &mut || 0).is_none());
 }
 
+/// One that refuses is asked again once no other is left: first the others, and the backups.
+#[test]
+fn who_refuses_is_asked_again_behind_all_others() {
+    let backed = [server(1, |_| {}), server(2, |server| server.backup = true)];
+    for (servers, expected) in
+        [(&backed[..], [0, 1, 1]), (&weighted(&[1, 1, 1])[..], [0, 1, 2]), (&backed[..1], [0; 3])]
+    {
+        let mut balancer = balancer(Balancing::RoundRobin, servers);
+        let mut attempts = balancer.begin(BalancingKey::None);
+        let asked = expected.map(|_| {
+            let peer = balancer.choose(&mut attempts, 1, &mut || 0).expect("one of them may be asked");
+            balancer.release_refused(&mut attempts, 1);
+            peer.place()
+        });
+        assert_eq!(asked, expected);
+    }
+}
+
 #[test]
 fn weights_are_spread_smoothly() {
     let mut balancer = balancer(Balancing::RoundRobin, &weighted(&[5, 1, 1]));
