@@ -1,9 +1,10 @@
 //! Which listener a client came to, and which server its requests are for.
 
 use super::Engine;
-use super::course::{Course, Depends, Loaded};
+use super::course::{Course, Depends};
 use super::host::{has_empty_label, listener_at};
-use super::values::Scope;
+use super::loaded::Loaded;
+use super::scope::Scope;
 use crate::program::ServerId;
 use exchange::{Asked, LocalAddress};
 use semantics::Request;

@@ -1,13 +1,13 @@
 //! What of an answer its client wants, by what it has: conditions, and ranges.
 
-use super::content::Answer;
+use super::answer::Answer;
 use super::course::Depends;
 use super::course_parts::KeptContent;
-use super::ranges::{self, Ranged};
-use super::run::{Flow, Runner};
+use super::ranges;
+use super::ranges::Ranged;
+use super::runner::{Flow, Runner};
 use crate::program::{Block, IfModifiedSince};
-use semantics::date;
-use semantics::{Known, Method};
+use semantics::{Known, Method, date};
 
 impl Runner<'_> {
     /// Looks at the request's conditions: an answer whose content its client has goes without

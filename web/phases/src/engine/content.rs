@@ -1,116 +1,16 @@
 //! What answers a request: files, folders, text.
 
+use super::answer::{Answer, AnswerBody};
 use super::course::Phase;
 use super::course_parts::Tried;
 use super::errors::{FORBIDDEN, MISSING};
-use super::run::{At, FileAt, Flow, Runner};
-use super::text::{Escape, escape};
-use crate::program::{Alias, Block, ContentRules, SymlinkKind};
-use app::Body;
+use super::lookup::At;
+use super::runner::{Flow, Runner};
+use crate::program::{Block, ContentRules, SymlinkKind};
 use features::ErrorLevel;
-use features::Value;
-use files::{Excerpt, Unread};
-use gzip::Coding;
+use files::Unread;
 use semantics::Method;
 use std::rc::Rc;
-
-/// An answer, before its fields are known.
-pub(super) struct Answer {
-    pub status: u16,
-    pub media_type: Option<Vec<u8>>,
-    pub body: AnswerBody,
-    /// Unix seconds, and the entity tag.
-    pub modified: Option<u64>,
-    pub etag: Option<String>,
-    /// How the site writes when it was modified, in place of that date.
-    pub modified_text: Option<Vec<u8>>,
-    pub location: Option<Vec<u8>>,
-    pub takes_ranges: bool,
-    /// It takes one alone.
-    pub takes_one_range: bool,
-    /// What an upstream says of ranges does not hold any more.
-    pub is_unranged: bool,
-    /// The coding that the body is in.
-    pub coding: Option<Coding>,
-    /// Others might get it in another.
-    pub vary: bool,
-    /// nginx does not know its length, and so compresses it however short it is.
-    pub unmeasured: bool,
-    /// An upstream gave it: it has looked at conditions. Its content is in a coding that
-    /// nothing is known of.
-    pub of_upstream: bool,
-    pub is_coded: bool,
-}
-
-/// Where a body comes from.
-pub(super) enum AnswerBody {
-    None,
-    Bytes(Vec<u8>),
-    Memory(Body),
-    /// It is not sent, and its length not known.
-    Unknown,
-    File(FileAt),
-    /// The same, of which this is sent in its place.
-    Excerpt(FileAt, Box<Excerpt>),
-    /// It comes from an upstream; its length, if that is known.
-    Upstream(Option<u64>),
-    /// The same by slices, of a whole of so many bytes; the first, if all of it came.
-    Sliced(u64, Option<Vec<u8>>),
-}
-
-impl AnswerBody {
-    /// Bytes.
-    pub fn length(&self) -> u64 {
-        match self {
-            Self::None | Self::Unknown => 0,
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Memory(body) => body.len() as u64,
-            Self::File(file) => file.size,
-            Self::Excerpt(_, excerpt) => excerpt.length(),
-            Self::Upstream(length) => length.unwrap_or(0),
-            Self::Sliced(length, _) => *length,
-        }
-    }
-}
-
-impl Answer {
-    pub const fn new(status: u16, body: AnswerBody) -> Self {
-        Self {
-            status,
-            media_type: None,
-            body,
-            modified: None,
-            etag: None,
-            modified_text: None,
-            location: None,
-            takes_ranges: false,
-            takes_one_range: false,
-            is_unranged: false,
-            coding: None,
-            vary: false,
-            unmeasured: false,
-            of_upstream: false,
-            is_coded: false,
-        }
-    }
-}
-
-impl Answer {
-    /// Its bytes become others: there are no ranges of them, and its tag names what it
-    /// was made of. One without quotes is none, and cannot be made weak.
-    pub fn changes(&mut self) {
-        (self.takes_ranges, self.is_unranged) = (false, true);
-        self.etag.take_if(|etag| !etag.starts_with("W/") && !etag.starts_with('"'));
-        if let Some(etag) = self.etag.as_mut().filter(|etag| !etag.starts_with("W/")) {
-            etag.insert_str(0, "W/");
-        }
-    }
-
-    /// Nothing tells its content from another any more.
-    pub fn clear_validators(&mut self) {
-        (self.modified, self.modified_text, self.etag) = (None, None, None);
-    }
-}
 
 impl Runner<'_> {
     /// The content phase.
@@ -220,11 +120,6 @@ impl Runner<'_> {
         }
     }
 
-    pub(super) fn no_index(&self, path: &[u8]) -> Flow {
-        self.tell(ErrorLevel::ERROR, || [b"directory index of \"", path, b"\" is forbidden"].concat());
-        Flow::Status(403)
-    }
-
     /// A file.
     fn file(&mut self, block: &Block) -> Flow {
         if !matches!(self.course.method, Method::Get | Method::Head | Method::Post) {
@@ -288,19 +183,6 @@ impl Runner<'_> {
         }
     }
 
-    /// What is asked for ends with a slash that is missing.
-    pub(super) fn redirect_to_slash(&mut self) -> Flow {
-        let mut location = Vec::new();
-        escape(&self.course.uri, Escape::Path, &mut location);
-        location.push(b'/');
-        if !self.course.args.is_empty() {
-            location.push(b'?');
-            location.extend_from_slice(&self.course.args);
-        }
-        self.location = Some(location);
-        Flow::Status(301)
-    }
-
     /// The media type of what the path names.
     pub(super) fn media_type(&self, block: &Block) -> Vec<u8> {
         if let Some(kept) = &self.course.kept.media_type {
@@ -319,41 +201,5 @@ impl Runner<'_> {
         let mut answer = Answer::new(status, AnswerBody::Bytes(text));
         answer.media_type = Some(self.media_type(block));
         self.send(answer)
-    }
-
-    /// Where the block's files are, for a path that is looked for below it.
-    pub(super) fn root_of(&mut self, block: &Block, out: &mut Vec<u8>) {
-        let root: &Value = &block.root.path;
-        self.scope().write(root, out);
-    }
-
-    /// What of a name that is tried follows the root: what stands for an alias is
-    /// left out where the name has it.
-    pub(super) fn below_alias<'n>(&self, block: &Block, name: &'n [u8]) -> &'n [u8] {
-        match block.root.alias {
-            Some(Alias::Start(length)) => {
-                let start = self.course.uri.get(..length as usize);
-                start.and_then(|start| name.strip_prefix(start)).unwrap_or(name)
-            }
-            _ => name,
-        }
-    }
-
-    /// The path becomes what was tried and found.
-    pub(super) fn take_tried(&mut self, block: &Block, name: Vec<u8>, is_directory: bool) {
-        match block.root.alias {
-            None => self.course.uri = name,
-            Some(Alias::Path) => {
-                if !is_directory {
-                    self.course.uri = name;
-                    self.course.whole_path = true;
-                }
-            }
-            Some(Alias::Start(length)) => {
-                let start = self.course.uri.get(..length as usize).unwrap_or_default();
-                let rest = name.strip_prefix(start).unwrap_or(&name);
-                self.course.uri = [start, rest].concat();
-            }
-        }
     }
 }

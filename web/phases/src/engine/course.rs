@@ -4,27 +4,20 @@ use super::course_body::CourseBody;
 pub(crate) use super::course_parts::CourseState;
 use super::course_parts::{Again, Captures, KeptContent, LeftBehind, Rewritten, SecuredCourse};
 use super::filtered_body::Filtering;
-use super::host::LastHost;
 use super::limit_rate::RatedBody;
-use super::named::Names;
+use super::loaded::Loaded;
 use super::relay::Relay;
-use super::roots::RealRoots;
 use super::sliced::Slices;
 use super::sub_course::{ChildCourses, SubCourse};
 use crate::filters::{Include, SsiValues};
-use crate::program::{BlockId, Program, ServerId};
-use access_log::LogSet;
-use app::Prefix;
-use asking::{AskTry, GroupSpec, ServerGroups};
-use bodies::{BodyContent, BodyStore};
-use core::ops::Range;
+use crate::program::{BlockId, ServerId};
+use asking::AskTry;
+use bodies::BodyContent;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies, Transport};
 use features::{FeatureParts, Reach};
 use files::Stamp;
-use pcre::Matcher;
 use semantics::{Method, OwnedRequest, Request};
-use std::cell::{Cell, RefCell};
-use std::hash::{BuildHasher, RandomState};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,154 +32,6 @@ const STAMPS_MAX: usize = 6;
 
 /// With none left an error has no page of its own any more.
 const CHANGES_AT_FIRST: u8 = CHANGES_MAX + 1;
-
-/// A program as one silo has it: what matching needs is the silo's own.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub program: Arc<Program>,
-    matcher: RefCell<Option<Matcher>>,
-    /// Where lines are logged; none where nothing is.
-    pub logs: RefCell<Option<LogSet>>,
-    /// Where bodies of requests are kept; none where nothing reads them.
-    pub bodies: RefCell<Option<BodyStore>>,
-    /// Of `$request_id`.
-    secret: RandomState,
-    /// Some value asks for a field that is sent.
-    pub asks_for_sent: bool,
-    /// Clients of some listener come through proxies that tell of them.
-    behind_proxies: bool,
-    /// Or somebody else tells of them.
-    finds_clients: bool,
-    /// The series of latencies of each block, once it is known.
-    series: Box<[Cell<u16>]>,
-    /// The error log has lines.
-    told: Cell<bool>,
-    /// Servers that requests are passed on to.
-    pub groups: ServerGroups,
-    /// What resolves names; none where nothing does.
-    pub names: RefCell<Option<Names>>,
-    /// Who is believed when he tells of clients (`set_real_ip_from`), anywhere.
-    pub fronts: Vec<Prefix>,
-    /// Some value may ask where a root lies.
-    pub asks_for_real_roots: bool,
-    /// Some value asks how TCP has found clients.
-    pub asks_for_paths: bool,
-    /// What is known of that.
-    pub real_roots: RefCell<RealRoots>,
-    pub last_host: LastHost,
-}
-
-impl Loaded {
-    pub fn new(program: Arc<Program>, logs: Option<LogSet>, bodies: Option<BodyStore>, names: Option<Names>) -> Self {
-        let needed = !program.expressions.is_empty();
-        let matcher = RefCell::new(if needed { Matcher::new() } else { None });
-        let asks_for_sent = program.variables.asks_for_sent();
-        let behind_proxies = program.listeners.iter().any(|listener| listener.proxy_protocol);
-        let summary = program.summary();
-        let finds_clients = behind_proxies || summary.real_ip;
-        let (logs, secret, bodies) = (RefCell::new(logs), RandomState::new(), RefCell::new(bodies));
-        let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
-        let told = Cell::new(summary.logs);
-        let groups = ServerGroups::new(program.upstreams.iter().map(|one| GroupSpec {
-            group: Arc::clone(&one.group),
-            idle: one.idle,
-            is_named: one.names.is_some(),
-        }));
-        let fronts = program.fronts();
-        let asks_for_real_roots = program.variables.asks_for_real_roots();
-        let asks_for_paths = program.variables.asks_for_paths();
-        Self {
-            program,
-            matcher,
-            logs,
-            bodies,
-            secret,
-            asks_for_sent,
-            behind_proxies,
-            finds_clients,
-            series,
-            told,
-            groups,
-            names: RefCell::new(names),
-            fronts,
-            asks_for_real_roots,
-            asks_for_paths,
-            real_roots: RefCell::default(),
-            last_host: LastHost::default(),
-        }
-    }
-
-    /// The series of latencies of a server's place, if anybody asks.
-    pub fn series(&self, replies: &dyn Replies, server: ServerId, place: BlockId) -> Option<u16> {
-        let known = self.series.get(place.0 as usize)?;
-        if known.get() == Ready::OF_HOST {
-            let host = &self.program.servers.get(usize::from(server.0))?.name;
-            let label = &self.program.blocks.get(place.0 as usize)?.label;
-            known.set(replies.series(if host.is_empty() { b"_" } else { host }, label)?);
-        }
-        Some(known.get())
-    }
-
-    /// What others than the silo's thread may let go of.
-    pub fn into_parts(self) -> (Arc<Program>, Option<LogSet>) {
-        (self.program, self.logs.into_inner())
-    }
-
-    /// A line was added to an error log.
-    pub fn tell(&self) {
-        self.told.set(true);
-    }
-
-    /// No line waits to be written.
-    pub fn is_written(&self) {
-        self.told.set(self.program.summary().logs);
-    }
-
-    /// Whether lines of its logs may wait to be written, of requests or of errors.
-    pub fn may_write(&self) -> bool {
-        self.told.get()
-    }
-
-    /// Whether a client's address may be another than its connection's.
-    pub const fn finds_clients(&self) -> bool {
-        self.finds_clients
-    }
-
-    /// What a proxy said of an exchange's client.
-    #[inline]
-    pub fn proxied(&self, replies: &dyn Replies, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
-        if self.behind_proxies { Self::told(replies, id) } else { None }
-    }
-
-    #[inline(never)]
-    fn told(replies: &dyn Replies, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
-        replies.opening(id).proxied.cloned().map(Box::new)
-    }
-
-    pub fn program(&self) -> &Program {
-        &self.program
-    }
-
-    /// Whether an expression matches; groups are told to `groups`. One that goes
-    /// astray in the subject is an error.
-    pub fn find(&self, expression: u32, subject: &[u8], groups: &mut dyn FnMut(usize, Range<usize>)) -> Option<bool> {
-        let regex = self.program.expressions.get(expression as usize)?;
-        let mut matcher = self.matcher.borrow_mut();
-        let found = matcher.as_mut()?.find(regex, subject).ok()?;
-        let Some(found) = found else { return Some(false) };
-        for group in 0..=regex.groups() as usize {
-            if let Some(range) = found.get(group) {
-                groups(group, range);
-            }
-        }
-        Some(true)
-    }
-
-    /// Whether an expression matches. One that goes astray does not.
-    pub fn matches(&self, expression: u32, subject: &[u8]) -> bool {
-        self.find(expression, subject, &mut |_, _| {}).unwrap_or(false)
-    }
-}
 
 /// What an answer depends on beside the server, the path, and the class of
 /// encodings that the client takes: as far as it does, it is this request's
@@ -529,7 +374,7 @@ impl Course {
     /// A number of this request's own, which nobody can guess; those within it have it, too.
     pub fn request_id(&self) -> (u64, u64) {
         let of = (self.about.connection, self.about.requests);
-        (self.loaded.secret.hash_one((0, of)), self.loaded.secret.hash_one((1, of)))
+        (self.loaded.secret_of((0, of)), self.loaded.secret_of((1, of)))
     }
 
     /// Notes where a path led. An answer that many decide of is made in each second.
@@ -553,6 +398,11 @@ impl Course {
         if !self.about.http2 {
             replies.set_last(self.id);
         }
+    }
+
+    /// Servers that were asked so far.
+    pub fn tries(&self) -> &[AskTry] {
+        self.relay.as_deref().map_or(&self.tries, |relay| relay.ask.tries())
     }
 
     /// Whether nothing that it says is believed.

@@ -1,9 +1,10 @@
 //! What goes wrong with a request is told in the error log, in nginx's words.
 
 use super::Engine;
-use super::course::{Course, Loaded};
-use super::run::Runner;
-use super::values::{Clock, Scope};
+use super::course::Course;
+use super::loaded::Loaded;
+use super::runner::Runner;
+use super::scope::{Clock, Scope};
 use super::written::{put, put_address};
 use crate::ids::BlockId;
 use crate::logging::ErrorLogUse;

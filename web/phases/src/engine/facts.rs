@@ -2,7 +2,7 @@
 
 use super::course_body::CourseBody;
 use super::host::{host_of, port_of};
-use super::values::Scope;
+use super::scope::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
 use crate::small::StubStatus;
 use crate::variables::Core;
@@ -292,6 +292,37 @@ impl Scope<'_> {
 
     fn server_name(&self) -> &[u8] {
         self.program().servers.get(usize::from(self.course.server.0)).map_or(b"", |server| &server.name)
+    }
+
+    /// `$fastcgi_script_name` or, with `info`, `$fastcgi_path_info`.
+    fn script_name(&mut self, info: bool, out: &mut Vec<u8>) -> bool {
+        let Some(block) = self.block() else { return false };
+        let rules = &block.gateways.fastcgi;
+        let mut script = 0..self.course.uri.len();
+        if let Some(split) = rules.split {
+            let subject = self.course.uri.clone();
+            let (mut name, mut path) = (None, None);
+            let matched = self.loaded.find(split, &subject, &mut |group, range| match group {
+                1 => name = Some(range),
+                2 => path = Some(range),
+                _ => {}
+            });
+            let matched = matched == Some(true);
+            if info {
+                let path = path.filter(|_| matched).and_then(|range| subject.get(range));
+                out.extend_from_slice(path.unwrap_or_default());
+                return true;
+            }
+            script = name.filter(|_| matched).unwrap_or(script);
+        } else if info {
+            return true;
+        }
+        let script = self.course.uri.get(script).unwrap_or_default();
+        out.extend_from_slice(script);
+        if script.last() == Some(&b'/') {
+            out.extend_from_slice(&rules.index);
+        }
+        true
     }
 }
 

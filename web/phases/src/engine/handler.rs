@@ -6,7 +6,7 @@ use super::course_body::CourseBody;
 use super::host::{has_empty_label, names_a_host};
 use super::log::CLIENT_LEFT;
 use super::passing::Passing;
-use super::values::Clock;
+use super::scope::Clock;
 use app::Wake;
 use asking::SHARED;
 use core::hint::cold_path;
@@ -21,7 +21,6 @@ use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
 use semantics::{Form, Method, Request, Status};
-use std::cmp::Reverse;
 use std::rc::Rc;
 use wire::Time;
 
@@ -79,7 +78,7 @@ impl Engine {
         let server = terms.servers.get(usize::from(place)).copied();
         let block = server.and_then(|server| program.servers.get(usize::from(server.0))).map(|server| server.block);
         let Some((server, block)) = server.zip(block) else { return false };
-        let token = self.rest.token();
+        let token = self.rest.requests.reserve();
         let mut course = self.rest.begin(&loaded, id, &request, replies);
         let waited = u64::try_from(refused.waited.as_nanos()).unwrap_or(0);
         course.started = Time::from_nanos(course.started.as_nanos().saturating_sub(waited));
@@ -109,9 +108,9 @@ impl Engine {
 impl Handler for Engine {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         let loaded = Rc::clone(&self.loaded);
-        let token = self.rest.token();
+        let token = self.rest.requests.reserve();
         if self.tells {
-            self.rest.share.publish(replies.totals(), self.rest.requests());
+            self.rest.share.publish(replies.totals(), self.rest.requests.count() as u64);
         }
         let mut course = self.rest.begin(&loaded, id, request, replies);
         course.body = CourseBody::of(body);
@@ -231,7 +230,7 @@ impl Handler for Engine {
             return;
         }
         if let Some(token) = replies.mark(id)
-            && self.rest.peek(token, id).is_some_and(|course| course.filtering.is_some())
+            && self.rest.requests.of((token, id)).is_some_and(|course| course.filtering.is_some())
         {
             self.rest.make_ready(token);
             return;
@@ -242,7 +241,7 @@ impl Handler for Engine {
 
     fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let Some(token) = replies.mark(id) else { return false };
-        let course = self.rest.peek(token, id);
+        let course = self.rest.requests.of((token, id));
         if let Some(ticket) =
             course.and_then(|course| course.ticket.filter(|_| course.features.compression.waited_by == course.ticket))
         {
@@ -252,7 +251,7 @@ impl Handler for Engine {
         let inner = course.filter(|course| course.state == CourseState::Looks);
         let Some(inner) = inner.map(|course| course.inner) else { return false };
         self.files.on_gone(id, inner, Gone::Cut);
-        if let Some(course) = self.rest.courses[token as usize].take() {
+        if let Some(course) = self.rest.requests.take(token) {
             if let Some(request) = &course.request {
                 replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
             }
@@ -262,19 +261,19 @@ impl Handler for Engine {
     }
 
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        let course = self.rest.peek(mark?, id)?;
+        let course = self.rest.requests.of((mark?, id))?;
         course.peer.filter(|_| course.peer != course.about.peer).map(|client| client.ip())
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
-        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
+        let Some(token) = mark.filter(|token| self.rest.requests.of((*token, id)).is_some()) else { return };
         match why {
             Gone::Cut => {}
             Gone::Left { unsent, .. } if self.rest.leave_behind((token, id), unsent) => return,
             Gone::Left { now, unsent } => self.rest.log_left(token, unsent, now, CLIENT_LEFT),
             Gone::GivenUp { now, unsent } => self.rest.log_left(token, unsent, now, 503),
         }
-        let Some(course) = self.rest.courses[token as usize].take() else { return };
+        let Some(course) = self.rest.requests.take(token) else { return };
         self.files.on_gone(id, course.inner, Gone::Cut);
         let has_children = course.children.is_some();
         self.rest.give_back(token, course);
@@ -337,11 +336,11 @@ impl Handler for Engine {
         if self.resolves {
             wake = wake.earlier(self.loaded.names_wake());
         }
-        if let Some(Reverse((at, _))) = self.rest.delayed.peek() {
-            wake = wake.earlier(Wake::At(*at));
+        if let Some(at) = self.rest.tickets.wake() {
+            wake = wake.earlier(Wake::At(at));
         }
         if self.tells {
-            self.rest.share.publish(replies.totals(), self.rest.requests());
+            self.rest.share.publish(replies.totals(), self.rest.requests.count() as u64);
         }
         let writes = self.loaded.may_write() || self.retired.iter().any(|loaded| loaded.may_write());
         if writes { wake.earlier(self.write_logs(replies.now())) } else { wake }
@@ -373,7 +372,7 @@ impl Handler for Engine {
     #[inline(always)]
     fn is_at_rest(&self) -> bool {
         let (rest, is_written) = (&self.rest, !self.loaded.may_write() && self.retired.is_empty());
-        rest.courses.len() == rest.free.len()
+        rest.requests.count() == 0
             && rest.kept.hangups() == 0
             && !rest.kept.shared.has_work()
             && is_written

@@ -40,7 +40,7 @@ impl Rest {
     /// The client of a request has gone, which has not taken so many bytes. Whether it goes on
     /// without it: all of it was read, it alone is asked for, and its place has it so.
     pub(super) fn leave_behind(&mut self, (token, id): (u32, ExchangeId), unsent: u64) -> bool {
-        let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return false };
+        let Some(course) = self.requests.get_mut(token) else { return false };
         let Some(relay) = course.relay.as_deref() else { return false };
         let ask = &relay.ask;
         let listens = relay.rules.ignores_client_end
@@ -65,7 +65,7 @@ impl Rest {
     /// over: it is, too, where no more of it would have waited for a client.
     pub(super) fn take_left(&mut self, replies: &dyn Replies, token: u32, bytes: &[u8]) -> Option<(usize, BodyEnd)> {
         let now = replies.now();
-        let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut)?;
+        let course = self.requests.get_mut(token)?;
         let (left, relay) = (course.left_behind.as_mut()?, course.relay.as_deref_mut()?);
         let mut came = 0;
         let (taken, end) = relay.ask.read_body(now, bytes, usize::MAX, &mut |bytes| came += bytes.len());

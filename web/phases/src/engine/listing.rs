@@ -1,12 +1,13 @@
 //! What answers and is no file: lists of folders, pictures, counters.
 
-use super::content::{Answer, AnswerBody};
+use super::answer::{Answer, AnswerBody};
 use super::course::Depends;
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::waits::On;
 use crate::autoindex::{EntryKind, FolderEntry, Listed, random_file};
 use crate::program::{Block, ContentRules};
 use crate::small::{EMPTY_GIF, EMPTY_GIF_MODIFIED, StubStatus};
+use features::ErrorLevel;
 use files::{ListError, Name, NameKind};
 use semantics::Method;
 
@@ -43,7 +44,7 @@ impl Runner<'_> {
 
     /// What all silos have counted, as they last told.
     fn counted(&mut self) -> StubStatus {
-        self.rest.share.publish(self.replies.totals(), self.rest.requests());
+        self.rest.share.publish(self.replies.totals(), self.rest.requests.count() as u64);
         StubStatus::of(&self.loaded.program.silos)
     }
 
@@ -103,6 +104,11 @@ impl Runner<'_> {
         answer.media_type = Some(media_type);
         answer.unmeasured = true;
         self.send(answer)
+    }
+
+    pub(super) fn no_index(&self, path: &[u8]) -> Flow {
+        self.tell(ErrorLevel::ERROR, || [b"directory index of \"", path, b"\" is forbidden"].concat());
+        Flow::Status(403)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Requests that are over are logged.
 
 use super::Rest;
-use super::course::{Course, CourseState};
-use super::guard::set_real_address_of_ready;
+use super::course::Course;
 use super::host::host_of;
 use super::ready::Note;
+use super::real_ip::set_real_address_of_ready;
+use super::scope::{Clock, Scope};
 use super::sub_course::SubUse;
-use super::values::{Clock, Scope};
 use super::written::{put_address, put_known};
 use crate::logging::{HeadPart, LogEscape, LogFormat, LogUse, PutPart, QuickLine};
 use crate::variables::{Core, Variable};
@@ -19,9 +19,6 @@ use wire::Time;
 
 /// The status of no answer: its client did not wait for one.
 pub(super) const CLIENT_LEFT: u16 = 499;
-
-/// That of a request whose body is read and will not be whole.
-const BODY_CUT: u16 = 400;
 
 impl Rest {
     /// Logs a request that is over.
@@ -38,30 +35,6 @@ impl Rest {
             }
         }
         write_lines(course, request, &self.clock, &[]);
-    }
-
-    /// Logs a request whose client has left: with what was sent of its answer, if that
-    /// was begun.
-    pub(super) fn log_left(&mut self, token: u32, unsent: u64, now: Time, status: u16) {
-        let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
-        if let Some(request) = course.request.take().filter(|_| course.state != CourseState::Over) {
-            course.sent.complete = false;
-            if let Some(relay) = &mut course.relay {
-                // It was asked until now.
-                relay.ask.note_end(now);
-            }
-            if course.state == CourseState::Sends {
-                course.sent.body = course.sent.body.saturating_sub(unsent);
-            } else {
-                let is_cut = course.body.as_ref().is_some_and(|body| body.is_read() && !body.ended);
-                course.sent.status = if is_cut && status == CLIENT_LEFT { BODY_CUT } else { status };
-            }
-            self.clock.now = now;
-            self.log(&mut course, &request.get());
-        }
-        if let Some(place) = self.courses.get_mut(token as usize) {
-            *place = Some(course);
-        }
     }
 
     /// Logs a request that was answered with what is ready.

@@ -2,7 +2,7 @@
 //! which may outlive the request that it is a copy of.
 
 use super::bodies::BodyReading;
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::sub_course::SubUse;
 use super::subs::AskedSub;
 use crate::program::Block;

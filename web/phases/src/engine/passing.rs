@@ -19,14 +19,14 @@ pub(super) struct Passing<'a> {
 
 impl Passing<'_> {
     fn sent(&mut self, id: ExchangeId, bytes: u64) {
-        if let Some(course) = self.rest.course_of(self.replies, id) {
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
             course.sent.body += bytes;
         }
     }
 
     /// What the content passes before it is sent, if anything.
     fn filtering(&mut self, id: ExchangeId) -> Option<&mut Filtering> {
-        self.rest.course_of(self.replies, id)?.filtering.as_deref_mut()
+        self.rest.requests.of_exchange(self.replies, id)?.filtering.as_deref_mut()
     }
 
     /// There is more for it.
@@ -71,7 +71,7 @@ impl Replies for Passing<'_> {
     }
 
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
-        if let Some(course) = self.rest.course_of(self.replies, id)
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id)
             && let Some(mut filtering) = course.filtering.take()
         {
             let head = filtering.begin(self.replies, id, request, reply);
@@ -80,7 +80,7 @@ impl Replies for Passing<'_> {
             return head;
         }
         let head = self.replies.begin(id, request, reply, end);
-        if let Some(course) = self.rest.course_of(self.replies, id) {
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
             course.sent.head = head;
         }
         head
@@ -110,7 +110,7 @@ impl Replies for Passing<'_> {
             return 0;
         }
         let taken = self.replies.take_back(id, most);
-        if let Some(course) = self.rest.course_of(self.replies, id) {
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
             course.sent.body = course.sent.body.saturating_sub(taken as u64);
         }
         taken
@@ -172,7 +172,7 @@ impl Replies for Passing<'_> {
     }
 
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
-        let course = self.replies.mark(id).and_then(|mark| self.rest.peek(mark, id));
+        let course = self.replies.mark(id).and_then(|mark| self.rest.requests.of((mark, id)));
         let waits = course.and_then(|course| course.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
         let flow = self.replies.flow(id);
         let room = if flow.is_bounded() { flow.room.saturating_sub(waits) } else { flow.room };
@@ -180,13 +180,13 @@ impl Replies for Passing<'_> {
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        if let Some(course) = self.rest.course_of(self.replies, id) {
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
             course.inner = Some(mark);
         }
     }
 
     fn mark(&self, id: ExchangeId) -> Option<u32> {
         let mark = self.replies.mark(id)?;
-        self.rest.peek(mark, id).filter(|course| course.state != CourseState::Over)?.inner
+        self.rest.requests.of((mark, id)).filter(|course| course.state != CourseState::Over)?.inner
     }
 }

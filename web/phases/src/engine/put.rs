@@ -1,14 +1,14 @@
 //! Answers are queued: at once, as files are read, or as they are made.
 
-use super::Engine;
 use super::course::{CourseState, Depends};
 use super::filtered_body::{AnswerLength, Made, Making};
-use super::limit_rate::{self, RatedBody};
-use super::run::{FileAt, Flow, Runner};
+use super::limit_rate;
+use super::limit_rate::RatedBody;
+use super::lookup::FileAt;
+use super::runner::{Flow, Runner};
 use app::Body;
 use core::ops::Range;
-use core::time::Duration;
-use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply, ReplyEnd, Stop};
+use exchange::{Composed, FieldLines, Part, Piece, Reply, ReplyEnd, Stop};
 use files::{Excerpt, Rate, Streamed};
 use semantics::Status;
 use std::rc::Rc;
@@ -63,9 +63,6 @@ type OnDisk = (FileAt, Vec<Part>, Option<Excerpt>);
 
 /// A status, bytes of the body where these are told, and fields.
 type Head = (u16, Option<u64>, Vec<u8>);
-
-/// How often it is looked whether the last was taken of what is sent at a rate.
-const LINGER: Duration = Duration::from_millis(50);
 
 impl Runner<'_> {
     /// How fast this answer of so many bytes may be sent, if that is limited.
@@ -308,24 +305,4 @@ pub(super) fn count_lines(fields: &[u8], start: &[u8]) -> usize {
 
 fn begins(line: &[u8], start: &[u8]) -> bool {
     line.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
-}
-
-impl Engine {
-    /// Sends some more of what is sent at a rate.
-    pub(super) fn send_rated(&mut self, replies: &mut dyn Replies, token: u32) {
-        let now = replies.now();
-        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
-        let id = course.id;
-        let Some(rated) = &mut course.rated else { return };
-        let again = match rated.send(replies, id, now, &mut course.sent.body) {
-            Some(again) => again,
-            None if replies.flow(id).unsent > 0 => LINGER,
-            None => {
-                self.rest.end(replies, token, true);
-                replies.end(id);
-                return;
-            }
-        };
-        self.rest.later(token, now + again);
-    }
 }

@@ -2,7 +2,7 @@
 //! out before anything of the place is asked for; it is looked for again in each second
 //! in which it is needed.
 
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::waits::On;
 use features::ErrorLevel;
 use std::io;

@@ -1,8 +1,8 @@
 //! The head of an upstream's answer: whether it is one, and what clients are told of it.
 
-use super::content::{Answer, AnswerBody};
+use super::answer::{Answer, AnswerBody};
 use super::put::count_lines;
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::text::put_field;
 use super::waits::On;
 use crate::program::FilterSet;
@@ -11,12 +11,11 @@ use asking::HeadEvent;
 use exchange::Reply;
 use features::ErrorLevel;
 use gzip::Coding;
-use proxy::accel;
 use proxy::fields::{Accel, AnswerField, AnswerName};
 use proxy::next::Failure;
-use proxy::rewrite::{self, Cookie, CookieFlags, Replacement};
-use semantics::{Field, Fields};
-use semantics::{Method, Status, date};
+use proxy::rewrite::{Cookie, CookieFlags, Replacement};
+use proxy::{accel, rewrite};
+use semantics::{Field, Fields, Method, Status, date};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -427,6 +426,22 @@ impl Runner<'_> {
         self.course.sent.head = self.replies.begin_tunnel(id, self.request, &reply);
         self.course.sent.fields = lines;
         Flow::Done
+    }
+
+    /// The fields of an answer that makes its connection another protocol's: what the
+    /// upstream says and what the configuration adds, as in any other.
+    fn put_switching_fields(&mut self, mut answer: Answer, lines: &mut Vec<u8>) {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return };
+        let block = &loaded.program.blocks[at];
+        let mut added = core::mem::take(&mut self.course.kept_fields);
+        self.tell_beforehand(&answer, block);
+        self.add_fields(&mut answer, block, &mut added);
+        let mut fields = self.first_fields();
+        self.name(&answer, block, &mut fields);
+        lines.extend_from_slice(&fields.into_bytes());
+        lines.append(&mut added);
+        self.course.kept_fields = added;
     }
 }
 

@@ -3,24 +3,22 @@
 use super::bodies::BodyReading;
 use super::course_body::BodyState;
 use super::relay::Relay;
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::written::put_number;
-use crate::program::{Program, UpstreamGroup};
 use crate::proxying::{OwnCertificateByValue, ProxyPass, ProxyRules, RequestField, UpstreamVersion};
 use app::Body;
-use asking::{Ask, AskRules, AskSpec, BodyStream, NamedHost, Protocol, Servers, StreamAnswer};
+use asking::{Ask, AskRules, AskSpec, BodyStream, Protocol, Servers, StreamAnswer};
 use bodies::BodyContent;
 use core::net::{IpAddr, Ipv4Addr};
-use features::ErrorLevel;
-use features::Value;
+use features::{ErrorLevel, Value};
 use handshake::{CertificateFiles, OwnDemand, Sought};
 use proxy::next::is_unrepeatable;
-use proxy::target::{self, TargetSource};
-use proxy::url::{ProxyUrl, UpstreamPlace, parse_port};
+use proxy::target;
+use proxy::target::TargetSource;
+use proxy::url::ProxyUrl;
 use semantics::{Known, Method};
 use std::rc::Rc;
 use std::sync::Arc;
-use upstream::{Balancer, Balancing, BalancingKey, Group, GroupServer, PeerAddress};
 
 /// What is asked for a request, and of whom.
 pub(super) struct Question {
@@ -188,12 +186,6 @@ impl Runner<'_> {
         }
     }
 
-    /// The name of a group of the program's.
-    pub(super) fn group_name(&self, number: u16) -> Vec<u8> {
-        let group = self.loaded.program.upstreams.get(usize::from(number));
-        group.map_or_else(Vec::new, |group| group.group.name.to_vec())
-    }
-
     /// Whom connections are to lead to that are secured; `host` is that of the URL.
     pub(super) fn sought(&mut self, rules: &ProxyRules, host: &[u8]) -> Option<Box<Sought>> {
         let secured = rules.tls.as_deref()?;
@@ -259,58 +251,6 @@ impl Runner<'_> {
         let (secured, host) = (parsed.secured, parsed.place.name().to_vec());
         let choice = self.choice_of(parsed.place, usual)?;
         Ok(Destination { choice, is_whole: !uri.is_empty(), uri, location, secured, host })
-    }
-
-    /// Who is meant by an address; where nothing says which `port`, it is one that has
-    /// none. The status if nobody is.
-    pub(super) fn choice_of(&mut self, place: UpstreamPlace<'_>, port: Option<u16>) -> Result<Servers, u16> {
-        if let Some(group) = named(&self.loaded.program, &place, port) {
-            return Ok(Servers::Group(group));
-        }
-        if let (UpstreamPlace::Host { name, port: None }, None) = (&place, port) {
-            let name = String::from_utf8_lossy(name).into_owned();
-            self.tell(ErrorLevel::ERROR, || format!("no port in upstream \"{name}\"").into_bytes());
-            return Err(500);
-        }
-        let address = match place {
-            UpstreamPlace::Unix { path } => Some(PeerAddress::Unix(path_of(path))),
-            UpstreamPlace::Host { .. } => place.literal(port.unwrap_or(80)).map(PeerAddress::Inet),
-        };
-        if let Some(address) = address {
-            let server = GroupServer::new(address.to_string().as_bytes(), vec![address]);
-            let group = Group::new(&server.name.clone(), Balancing::RoundRobin, &[server]).map_err(|_| 500_u16)?;
-            return Ok(Servers::Own(Box::new(Balancer::new(Arc::new(group)))));
-        }
-        let UpstreamPlace::Host { name, port: told } = place else { return Err(502) };
-        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
-        if let Some(resolver) = block.and_then(|block| block.resolver.clone()) {
-            // Where none is written, it is that of the scheme.
-            let port = told.and_then(parse_port).or(port).unwrap_or_default();
-            let host = name.strip_suffix(b".").unwrap_or(name).into();
-            return Ok(Servers::Named(Box::new(NamedHost { host, port, resolver })));
-        }
-        let name = String::from_utf8_lossy(name).into_owned();
-        self.tell(ErrorLevel::ERROR, || format!("no resolver defined to resolve {name}").into_bytes());
-        Err(502)
-    }
-
-    /// The value that servers of a group are chosen by (`hash`), if they are by one.
-    pub(super) fn balancing_value(&mut self, servers: &Servers) -> Option<Vec<u8>> {
-        let Servers::Group(number) = servers else { return None };
-        let loaded = Rc::clone(&self.loaded);
-        let key = loaded.program.upstreams.get(usize::from(*number))?.key.as_ref()?;
-        Some(self.scope().get(key))
-    }
-
-    /// What servers are chosen by, where something of the request decides; with that value.
-    pub(super) fn balancing_key<'v>(&self, servers: &Servers, value: Option<&'v [u8]>) -> BalancingKey<'v> {
-        let Servers::Group(number) = servers else { return BalancingKey::None };
-        let rules = self.loaded.program.upstreams.get(usize::from(*number));
-        match (rules.map(|rules| rules.group.balancing()), value) {
-            (Some(Balancing::ClientAddress), _) => BalancingKey::Client(self.course.peer.map(|peer| peer.ip())),
-            (_, Some(value)) => BalancingKey::Value(value),
-            _ => BalancingKey::None,
-        }
     }
 
     /// Writes the head. The method that is asked with, whether asking twice may do twice
@@ -441,22 +381,4 @@ impl Runner<'_> {
 /// Whether a path was sent with something percent-encoded.
 fn is_quoted(path: &[u8]) -> bool {
     path.contains(&b'%')
-}
-
-/// The group of this name: an `upstream`, if no port is told, or one of a host that stands
-/// elsewhere with its port; `usual` is that of hosts that have none.
-fn named(program: &Program, place: &UpstreamPlace<'_>, usual: Option<u16>) -> Option<u16> {
-    let UpstreamPlace::Host { name, port } = place else { return None };
-    let told = port.and_then(parse_port);
-    let is_meant = |one: &UpstreamGroup| match one.port {
-        None => told.is_none(),
-        port => port == told.or(usual),
-    };
-    let found = |one: &UpstreamGroup| is_meant(one) && one.group.name.eq_ignore_ascii_case(name);
-    program.upstreams.iter().position(found).map(|at| at as u16)
-}
-
-fn path_of(bytes: &[u8]) -> std::path::PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    std::path::PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }

@@ -1,6 +1,7 @@
 //! What variables stand for that tell of upstreams.
 
-use super::values::{Scope, put_joined};
+use super::scope::Scope;
+use super::written::put_joined;
 use crate::variables::UpstreamValue;
 use asking::AskTry;
 use core::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::Rest;
 use super::course::Depends;
-use super::run::Runner;
+use super::runner::Runner;
 use crate::program::ConnectionRules;
 use app::Body;
 use exchange::Reply;
@@ -76,6 +76,9 @@ impl Rest {
     /// no requests but those of the whole server, and knows no browsers.
     #[inline]
     pub(super) fn ends_as_ready(&self, rules: &ConnectionRules) -> bool {
-        !rules.keepalive.is_zero() && !rules.disabled.safari && rules.requests >= self.requests && rules.age >= self.age
+        !rules.keepalive.is_zero()
+            && !rules.disabled.safari
+            && rules.requests >= self.requests_max
+            && rules.age >= self.age_max
     }
 }

@@ -1,153 +1,31 @@
 //! Answers get their fields, and are sent.
 
-use super::content::{Answer, AnswerBody};
-use super::course::{CourseState, Depends};
+use super::answer::{Answer, AnswerBody};
+use super::course::Depends;
 use super::filtered_body::Making;
-use super::pages;
 use super::put::{Pieces, count_lines, take_line, take_lines};
-use super::ranges::{self, Ranged};
-use super::run::{Flow, Runner};
-use super::text::{bare_type, location_value, put_field};
+use super::ranges;
+use super::ranges::Ranged;
+use super::runner::{Flow, Runner};
+use super::text::{location_value, put_field};
 use crate::filters::Filter;
-use crate::program::{AddedField, Block, ErrorPage, ErrorTarget};
-use exchange::{FieldLines, Part, Stop};
-use features::ErrorLevel;
+use crate::program::{AddedField, Block};
+use exchange::{FieldLines, Part};
 use features::expires::{Ages, AnswerAge, Expires, Expiry};
-use semantics::date::{self, HttpDate};
-use semantics::{Known, Method};
+use semantics::date::HttpDate;
+use semantics::{Method, date};
 use std::rc::Rc;
 
 /// The methods of redirects within the server, by an error page.
-const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// Where content changes, lines of the upstream go; the site's stay.
-const ACCEPT_RANGES: &[u8] = b"Accept-Ranges: ";
+pub(super) const ACCEPT_RANGES: &[u8] = b"Accept-Ranges: ";
 
 /// Statuses that fields are added to, unless they are for all.
 const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 
 impl Runner<'_> {
-    /// Ends with `status`: by its error page, if there is one for it here, or with
-    /// nginx's own.
-    pub(super) fn fail(&mut self, status: u16) -> Flow {
-        if self.course.left_behind.is_some() {
-            // Nobody is there who could be told.
-            self.course.sent.status = status;
-            return Flow::Done;
-        }
-        let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return self.page(None, status) };
-        let block = &loaded.program.blocks[at];
-        if let Some(flow) = self.stub(status).or_else(|| self.refuse_unsliced(status)) {
-            return flow;
-        }
-        (self.course.told, self.course.sent.is_text) = (Some(status), false);
-        if matches!(status, 408 | 444 | 499) {
-            // Nobody waits for an answer, or is to have one.
-            self.course.sent.status = status;
-            return Flow::HangUp;
-        }
-        if matches!(status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
-            self.set_last();
-        }
-        if !self.course.in_error_page && !block.error_pages.is_empty() && self.course.changes > 0 {
-            self.course.in_error_page = !block.recursive_error_pages;
-            if let Some(page) = block.error_pages.iter().find(|page| page.status == status) {
-                return self.error_page(page, status);
-            }
-        }
-        if matches!(status, 494..=497) {
-            self.course.told = Some(400);
-        }
-        self.page(Some(block), status)
-    }
-
-    fn error_page(&mut self, page: &ErrorPage, status: u16) -> Flow {
-        match page.told {
-            None => {}
-            // What answers says.
-            Some(None) => self.course.told = None,
-            Some(Some(told)) => self.course.told = Some(told),
-        }
-        // A redirect that goes on being one leads where it led.
-        let location = self.location.take().filter(|_| page.told.is_none() && REDIRECTS.contains(&status));
-        self.course.sent.location = location.or_else(|| self.course.sent.location.take());
-        let target = match &page.target {
-            ErrorTarget::Named(name) => [b"@", &**name].concat(),
-            ErrorTarget::Value(value) => self.scope().get(value),
-        };
-        if matches!(target.first(), Some(b'/' | b'@')) {
-            // The type of an answer that was given up (X-Accel-Redirect) is not the page's.
-            self.course.kept.media_type = None;
-        }
-        match target.first() {
-            Some(b'/') => {
-                if self.course.method != Method::Head {
-                    self.course.method = Method::Get;
-                }
-                let mut parts = target.splitn(2, |byte| *byte == b'?');
-                let (uri, args) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-                self.redirect(uri, args)
-            }
-            Some(b'@') => self.enter_named(&target[1..]),
-            _ => {
-                let told = match page.told {
-                    Some(Some(told)) if REDIRECTS.contains(&told) => told,
-                    _ => 302,
-                };
-                self.course.told = Some(told);
-                self.location = Some(target);
-                let loaded = Rc::clone(&self.loaded);
-                let block = Self::block(&loaded, self.course).map(|at| &loaded.program.blocks[at]);
-                self.page(block, told)
-            }
-        }
-    }
-
-    /// nginx's own page for a status.
-    fn page(&mut self, block: Option<&Block>, status: u16) -> Flow {
-        // Of an answer that was given up for it (X-Accel-Redirect): no page has ranges.
-        if !self.course.kept_fields.is_empty() {
-            take_line(&mut self.course.kept_fields, ACCEPT_RANGES);
-        }
-        let told = self.course.told.unwrap_or(status);
-        let padded = told >= 400 && block.is_some_and(|block| block.msie_padding) && self.is_padded();
-        let text = pages::page(status, padded);
-        let mut answer = Answer::new(told, AnswerBody::Bytes(text));
-        if let AnswerBody::Bytes(text) = &answer.body
-            && !text.is_empty()
-        {
-            let mut media_type = b"text/html".to_vec();
-            // That of an answer which was given up for another stays (X-Accel-Redirect).
-            let kept = self.course.kept.media_type.as_deref().unwrap_or_default();
-            if let Some((_, charset)) = kept.split_at(bare_type(kept).len()).1.split_first() {
-                media_type.extend_from_slice(&[b"; ", charset.trim_ascii()].concat());
-            }
-            answer.media_type = Some(media_type);
-        }
-        answer.location = self.location.take();
-        self.send_on(answer)
-    }
-
-    /// Whether its body is no chunks, by what came along with the head: the connection ends
-    /// with its answer, whatever that is.
-    pub(super) fn is_body_malformed(&self) -> bool {
-        self.course.body.as_ref().is_some_and(|body| body.is_malformed)
-    }
-
-    /// The request is refused for that.
-    pub(super) fn refuse_body(&mut self) -> Flow {
-        self.tell(ErrorLevel::ERROR, || b"client sent invalid chunked body".to_vec());
-        Flow::Status(400)
-    }
-
-    /// Whether the client is one that has pages of its own for short ones.
-    fn is_padded(&self) -> bool {
-        let agent = self.request.known(Known::UserAgent).filter(|_| !self.course.is_refused()).unwrap_or_default();
-        let has = |needle: &[u8]| agent.windows(needle.len()).any(|window| window == needle);
-        has(b"Chrome/") || (has(b"MSIE ") && !has(b"Opera"))
-    }
-
     /// What answers a redirect in its place leads where that led.
     fn lead_on(&mut self, answer: &mut Answer) {
         if let Some(location) = self.course.sent.location.take().filter(|_| REDIRECTS.contains(&answer.status)) {
@@ -164,7 +42,7 @@ impl Runner<'_> {
     }
 
     /// Sends an answer: it passes what nginx's filters do, in their order.
-    fn send_on(&mut self, mut answer: Answer) -> Flow {
+    pub(super) fn send_on(&mut self, mut answer: Answer) -> Flow {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
@@ -484,18 +362,6 @@ impl Runner<'_> {
         location_value(location, out);
     }
 
-    /// The connection ends with this answer ([`Course::end_connection`]).
-    pub(super) fn set_last(&mut self) {
-        self.course.about.goes_on = false;
-        self.course.end_connection(self.replies);
-    }
-
-    /// The same, of every protocol: it has lasted as long, or answered as many, as it may.
-    pub(super) fn set_last_by_terms(&mut self) {
-        self.course.about.goes_on = false;
-        self.replies.set_last(self.course.id);
-    }
-
     /// Whether the connection goes on after this, and for how long.
     fn keep_alive(&mut self, block: &Block, fields: &mut FieldLines) {
         let terms = self.loaded.program.terms.of_block(self.course.block);
@@ -505,14 +371,6 @@ impl Runner<'_> {
         } else if let Some(told) = block.connection.keepalive_told.filter(|_| self.course.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
         }
-    }
-
-    pub(super) fn hang_up(&mut self) {
-        if !matches!(self.course.sent.status, 400 | 408 | 499) {
-            self.course.sent.status = 444;
-        }
-        self.course.state = CourseState::Over;
-        self.replies.stop(self.course.id, Stop::HangUp);
     }
 }
 

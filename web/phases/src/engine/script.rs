@@ -1,11 +1,11 @@
 //! Scripts are run: what rewrites, sets, and asks.
 
 use super::course::Phase;
-use super::run::{At, Flow, Runner};
+use super::lookup::At;
+use super::runner::{Flow, Runner};
 use crate::ids::BlockId;
 use crate::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
-use features::Value;
-use features::units;
+use features::{Value, units};
 use files::Unread;
 use std::rc::Rc;
 

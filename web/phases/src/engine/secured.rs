@@ -2,10 +2,11 @@
 //! may not ask for, and what is told of them.
 
 use super::Engine;
-use super::course::{Course, Loaded};
+use super::course::Course;
 use super::errors::{tell_of_connection, tell_of_process, tell_of_request};
 use super::host::host_of;
-use super::values::{Clock, Scope};
+use super::loaded::Loaded;
+use super::scope::{Clock, Scope};
 use super::written::put;
 use crate::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
 use crate::variables::TlsValue;

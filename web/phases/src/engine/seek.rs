@@ -1,8 +1,9 @@
 //! Films from a time on: `mp4`, `flv`.
 
-use super::content::{Answer, AnswerBody};
+use super::answer::{Answer, AnswerBody};
 use super::course::Depends;
-use super::run::{FileAt, Flow, Runner};
+use super::lookup::FileAt;
+use super::runner::{Flow, Runner};
 use super::waits::On;
 use crate::program::Block;
 use app::Body;

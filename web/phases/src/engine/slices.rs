@@ -11,18 +11,18 @@
 //! That all slices are of one whole is seen by their tag and by where they say that they
 //! stand. What is no such part ends the answer, whose client can tell that it is not whole.
 
-use super::content::{Answer, AnswerBody};
+use super::answer::{Answer, AnswerBody};
 use super::course::{Course, CourseState, Phase};
 use super::placed::{Placed, PlacedSub, Postponed};
 use super::put::Pieces;
 use super::ranges::Ranged;
 use super::relay::Relay;
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
+use super::scope::Scope;
 use super::sliced::{PARTIAL, SliceAsked, Slices};
 use super::sub_course::SubUse;
 use super::subs::AskedSub;
 use super::text::put_field;
-use super::values::Scope;
 use crate::filters::Broken;
 use crate::program::Block;
 use exchange::{ExchangeId, FieldLines, Stop};
@@ -222,8 +222,7 @@ impl super::Rest {
 
     /// A slice is over, which came to this. Whether the answer goes on.
     pub(super) fn end_slice(&mut self, (token, id): (u32, ExchangeId), came: Option<Box<SliceAsked>>) -> bool {
-        let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
-        let Some(course) = course.filter(|course| course.id == id) else { return false };
+        let Some(course) = self.requests.of_mut((token, id)) else { return false };
         if let Some(children) = course.children.as_deref_mut() {
             // It may have any number of them, one after the other.
             children.count = children.count.saturating_sub(1);

@@ -2,7 +2,7 @@
 
 use super::course::Depends;
 use super::errors;
-use super::values::Scope;
+use super::scope::Scope;
 use features::{ErrorLevel, FeatureParts, RequestView, Value, Values, VariableRow};
 
 impl Values for Scope<'_> {

@@ -41,7 +41,7 @@ impl SubReplies<'_> {
 
     /// The exchange that a subrequest is for.
     fn main(&self, id: ExchangeId) -> ExchangeId {
-        SubId::of(id).and_then(|id| self.table.get(&id)).map_or(id, |one| one.main)
+        SubId::of(id).and_then(|id| self.table.get(&id)).map_or(id, |one| one.main.1)
     }
 }
 
@@ -180,7 +180,7 @@ impl Replies for SubReplies<'_> {
         let Some(sub) = SubId::of(id) else { return self.replies.flow(id) };
         let Some(record) = self.table.get(&sub) else { return ReplyFlow::default() };
         // Whoever takes the main answer will take this, and what that has no room for is not asked for.
-        let taken = self.replies.flow(record.main).taken;
+        let taken = self.replies.flow(record.main.1).taken;
         ReplyFlow { unsent: record.unsent, room: ReplyFlow::UNBOUNDED, taken, received: 0 }
     }
 

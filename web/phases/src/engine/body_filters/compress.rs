@@ -1,9 +1,10 @@
 //! In which coding an answer is sent.
 
-use crate::engine::content::{Answer, AnswerBody};
+use crate::engine::answer::{Answer, AnswerBody};
 use crate::engine::course::Depends;
 use crate::engine::filtered_body::Making;
-use crate::engine::run::{At, FileAt, Flow, Runner};
+use crate::engine::lookup::{At, FileAt};
+use crate::engine::runner::{Flow, Runner};
 use crate::engine::waits::On;
 use crate::filters::Filter;
 use crate::program::{Block, SymlinkKind};
@@ -14,7 +15,6 @@ use features::compression::{
 };
 use gzip::Coding;
 use semantics::{Known, Method, date};
-use std::cmp::Reverse;
 
 /// Answers that are made at a time, beyond which no more are compressed by the piece.
 const ENCODED_MAX: usize = 2_048;
@@ -126,7 +126,7 @@ impl Runner<'_> {
     pub(in crate::engine) fn compress_file(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
         let AnswerBody::File(file) = answer.body else { return None };
         let follows = block.symlinks.kind == SymlinkKind::Followed;
-        if self.course.method == Method::Head || !follows || block.filters.any() && Self::may_pass(answer, block) {
+        if self.course.method == Method::Head || !follows || block.filters.any() && answer.may_pass(block) {
             return None;
         }
         // What is added to it may forbid it later.
@@ -138,13 +138,13 @@ impl Runner<'_> {
         if is_known || self.course.features.compression.waited_by.is_some() {
             return None;
         }
-        let ticket = self.rest.next_ticket(self.token);
+        let ticket = self.rest.tickets.next(self.token);
         if !self.rest.compressed.as_mut()?.ask(key, content, ticket) {
             return None;
         }
         self.course.ticket = Some(ticket);
         self.course.features.compression.waited_by = Some(ticket);
-        self.rest.delayed.push(Reverse((self.clock.now + COMPRESSION_WAIT, ticket)));
+        self.rest.tickets.expire(ticket, self.clock.now + COMPRESSION_WAIT);
         Some(Flow::Waits(On::Helper))
     }
 
@@ -179,7 +179,7 @@ impl Runner<'_> {
         let whole = answer.body.length();
         // What links lead to is read by who knows their rule.
         let follows = block.symlinks.kind == SymlinkKind::Followed;
-        let passes = !follows || block.filters.any() && Self::may_pass(answer, block);
+        let passes = !follows || block.filters.any() && answer.may_pass(block);
         match &answer.body {
             // How long it would be, nobody knows.
             AnswerBody::File(_)

@@ -1,4 +1,5 @@
-use super::super::course::{Course, Depends, Loaded};
+use super::super::course::{Course, Depends};
+use super::super::loaded::Loaded;
 use super::{ENTRIES_MAX, ReadyTable, expires_in};
 use crate::program::{Program, ServerId};
 use app::Body;
