@@ -198,6 +198,12 @@ fn upstreams() -> Vec<Case> {
                 vec![get("/cookie/one.example"), get("/cookie/.two.example"), get("/cookie/sixth.example")],
             )
         },
+    ]
+}
+
+/// Bodies of requests that are passed on.
+fn bodies() -> Vec<Case> {
+    vec![
         Case {
             has: &["X-Body: 0123456789", "[0123456789]"],
             ..case(
@@ -207,6 +213,21 @@ fn upstreams() -> Vec<Case> {
                  location /e { proxy_pass http://127.0.0.1:9100/404; proxy_intercept_errors on; error_page 404 /page; }
                  location /page { return 200 \"[$request_body]\"; } }",
                 vec![post("/", "0123456789"), post("/e", "0123456789"), get("/")],
+            )
+        },
+        Case {
+            has: &["POST /+ HTTP", "200 []", "200 [0123456789]"],
+            ..case(
+                "where a request goes is found out before its body is read",
+                "server { listen 127.0.0.1:PORT; error_page 500 502 = /page;
+                 location / { proxy_pass http://127.0.0.1:9100/$request_body+; }
+                 location /http { proxy_pass http://$arg_to; proxy_set_body a; } location /grpc { grpc_pass grpc://$arg_to; }
+                 location /fastcgi { fastcgi_pass $arg_to; } location /scgi { scgi_pass $arg_to; }
+                 location /uwsgi { uwsgi_pass $arg_to; }
+                 location /page { return 200 \"$status [$request_body]\"; } }",
+                ["/", "/http", "/grpc", "/fastcgi", "/scgi", "/uwsgi", "/http?to=name.example", "/scgi?to=a:b"]
+                    .map(|target| post(target, "0123456789"))
+                    .into(),
             )
         },
     ]
@@ -300,7 +321,7 @@ fn said(port: u16, request: &[u8]) -> String {
 
 #[test]
 fn directives_and_variables_mean_what_they_mean_to_nginx() {
-    compare("nginx-meanings", || [names(), scripts(), upstreams(), connections()].concat(), serve);
+    compare("nginx-meanings", || [names(), scripts(), upstreams(), bodies(), connections()].concat(), serve);
 }
 
 /// Asks both the same, in this folder, with this upstream.
