@@ -33,7 +33,6 @@ mod conditions;
 mod content;
 mod course;
 mod course_body;
-mod course_parts;
 #[cfg(test)]
 mod echo;
 mod error_pages;

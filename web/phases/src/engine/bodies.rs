@@ -77,7 +77,7 @@ impl Runner<'_> {
         let Some(block) = block else { return Flow::Status(500) };
         let ticket = self.rest.tickets.next(self.token);
         // How long its client may take is said where the request has come to.
-        self.replies.set_terms(self.course.id, loaded.program.terms.of_block(self.course.block));
+        self.replies.set_terms(self.course.id, loaded.program.terms.of_block(self.course.route.block));
         let Some(body) = self.course.body.as_deref_mut() else { return Flow::On };
         // A length that was told was held against the limit where the location was found.
         let is_told = body.length.is_some();
@@ -112,7 +112,7 @@ impl Runner<'_> {
     pub(super) fn repeat_body(&mut self) -> bool {
         let ticket = self.rest.tickets.next(self.token);
         let loaded = Rc::clone(&self.loaded);
-        let block = loaded.program.blocks.get(self.course.block.0 as usize);
+        let block = loaded.program.blocks.get(self.course.route.block.0 as usize);
         let (store, is_plain) = (loaded.bodies.borrow(), matches!(self.course.method, Method::Get | Method::Head));
         let Some(((body, store), block)) = self.course.body.as_deref_mut().zip(store.as_ref()).zip(block) else {
             return false;
@@ -147,7 +147,7 @@ impl Runner<'_> {
         }
         let long = self.course.body.as_ref().filter(|body| body.read() != Some(0));
         let Some(path) = long.and_then(|body| body.path()) else { return };
-        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        let block = self.loaded.program.blocks.get(self.course.route.block.0 as usize);
         let asked = block.is_some_and(|block| block.body.in_file != BodyFiles::Long);
         let level = if asked { ErrorLevel::WARN.milder() } else { ErrorLevel::WARN };
         self.tell(level, || [b"a client request body is buffered to a temporary file ", path].concat());

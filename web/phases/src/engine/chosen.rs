@@ -46,7 +46,7 @@ impl Engine {
         request: &Request<'_>,
         (expression, name): (u32, Vec<u8>),
     ) {
-        course.depends.on(Depends::OTHER);
+        course.reuse.depends.on(Depends::OTHER);
         let clock = &self.rest.clock;
         let mut scope = Scope { loaded, course, request, clock, depth: 0, escapes_captures: false };
         let _ = scope.matches(expression, &name);

@@ -1,8 +1,7 @@
 //! What answers a request: files, folders, text.
 
 use super::answer::{Answer, AnswerBody};
-use super::course::Phase;
-use super::course_parts::Tried;
+use super::course::{Phase, Tried};
 use super::errors::{FORBIDDEN, MISSING};
 use super::lookup::At;
 use super::runner::{Flow, Runner};
@@ -39,7 +38,7 @@ impl Runner<'_> {
         if is_sought && !matches!(self.course.method, Method::Get | Method::Head) {
             return Flow::Status(405);
         }
-        if self.course.uri.last() == Some(&b'/') {
+        if self.course.route.uri.last() == Some(&b'/') {
             return self.folder(block);
         }
         self.file(block)
@@ -51,16 +50,16 @@ impl Runner<'_> {
             return Flow::Status(405);
         }
         // `random_index` comes first: an index is a file as others are.
-        while let Some(name) = block.index.get(self.course.at as usize).filter(|_| !block.autoindex.random) {
+        while let Some(name) = block.index.get(self.course.route.at as usize).filter(|_| !block.autoindex.random) {
             let name = self.scope().get(name);
             if name.first() == Some(&b'/') {
                 // Another name was looked for in vain: is the folder there at all?
-                if self.course.at > 0
+                if self.course.route.at > 0
                     && let Err(flow) = self.existing_folder(block)
                 {
                     return flow;
                 }
-                let args = core::mem::take(&mut self.course.args);
+                let args = core::mem::take(&mut self.course.route.args);
                 return self.redirect(&name, &args);
             }
             let mut path = Vec::new();
@@ -68,8 +67,8 @@ impl Runner<'_> {
             path.extend_from_slice(&name);
             match self.look(&path) {
                 Ok(At::File(_) | At::Unread(Unread::File { .. } | Unread::Other)) => {
-                    let uri = [self.course.uri.as_slice(), &name].concat();
-                    let args = core::mem::take(&mut self.course.args);
+                    let uri = [self.course.route.uri.as_slice(), &name].concat();
+                    let args = core::mem::take(&mut self.course.route.args);
                     return self.redirect(&uri, &args);
                 }
                 Ok(At::Forbidden) => {
@@ -83,7 +82,7 @@ impl Runner<'_> {
                 Ok(At::Missing | At::Directory | At::Unread(Unread::Directory)) => {}
                 Err(flow) => return flow,
             }
-            self.course.at += 1;
+            self.course.route.at += 1;
         }
         match self.existing_folder(block) {
             // One of its files may be asked for by any method that files know.
@@ -148,7 +147,7 @@ impl Runner<'_> {
                 answer.modified = Some(file.modified);
                 answer.takes_ranges = true;
                 (answer.coding, answer.vary) = (coded.map(|(_, coding)| coding), vary);
-                answer.status = self.course.told.unwrap_or(200);
+                answer.status = self.course.reply.override_status.unwrap_or(200);
                 if let Err(flow) = self.seek(block, (file, path.as_slice()), &mut answer) {
                     return flow;
                 }
@@ -162,9 +161,9 @@ impl Runner<'_> {
             }
             At::Directory => self.redirect_to_slash(),
             // It was there when it was tried, and is gone.
-            At::Missing if self.course.again.tried == Tried::Found && block.try_files.is_some() => {
-                self.course.again.tried = Tried::Again;
-                self.course.enter(Phase::Try);
+            At::Missing if self.course.wait.again.tried == Tried::Found && block.try_files.is_some() => {
+                self.course.wait.again.tried = Tried::Again;
+                self.course.route.enter(Phase::Try);
                 Flow::On
             }
             At::Missing => {
@@ -185,17 +184,17 @@ impl Runner<'_> {
 
     /// The media type of what the path names.
     pub(super) fn media_type(&self, block: &Block) -> Vec<u8> {
-        if let Some(kept) = &self.course.kept.media_type {
+        if let Some(kept) = &self.course.passed.kept.media_type {
             return kept.clone();
         }
-        block.types.of(&self.course.uri).unwrap_or(&block.default_type).to_vec()
+        block.types.of(&self.course.route.uri).unwrap_or(&block.default_type).to_vec()
     }
 
     /// Text of the configuration's own.
     pub(super) fn answer_text(&mut self, status: u16, text: Vec<u8>) -> Flow {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
-        self.course.enter(Phase::Content);
+        self.course.route.enter(Phase::Content);
         let block = &loaded.program.blocks[at];
         self.course.sent.is_text = !block.filters.any();
         let mut answer = Answer::new(status, AnswerBody::Bytes(text));

@@ -16,7 +16,7 @@ impl Runner<'_> {
     /// Ends with `status`: by its error page, if there is one for it here, or with
     /// nginx's own.
     pub(super) fn fail(&mut self, status: u16) -> Flow {
-        if self.course.left_behind.is_some() {
+        if self.course.passed.left_behind.is_some() {
             // Nobody is there who could be told.
             self.course.sent.status = status;
             return Flow::Done;
@@ -27,7 +27,7 @@ impl Runner<'_> {
         if let Some(flow) = self.stub(status).or_else(|| self.refuse_unsliced(status)) {
             return flow;
         }
-        (self.course.told, self.course.sent.is_text) = (Some(status), false);
+        (self.course.reply.override_status, self.course.sent.is_text) = (Some(status), false);
         if matches!(status, 408 | 444 | 499) {
             // Nobody waits for an answer, or is to have one.
             self.course.sent.status = status;
@@ -36,14 +36,14 @@ impl Runner<'_> {
         if matches!(status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
             self.set_last();
         }
-        if !self.course.in_error_page && !block.error_pages.is_empty() && self.course.changes > 0 {
-            self.course.in_error_page = !block.recursive_error_pages;
+        if !self.course.reply.in_error_page && !block.error_pages.is_empty() && self.course.route.has_error_pages() {
+            self.course.reply.in_error_page = !block.recursive_error_pages;
             if let Some(page) = block.error_pages.iter().find(|page| page.status == status) {
                 return self.error_page(page, status);
             }
         }
         if matches!(status, 494..=497) {
-            self.course.told = Some(400);
+            self.course.reply.override_status = Some(400);
         }
         self.page(Some(block), status)
     }
@@ -52,8 +52,8 @@ impl Runner<'_> {
         match page.told {
             None => {}
             // What answers says.
-            Some(None) => self.course.told = None,
-            Some(Some(told)) => self.course.told = Some(told),
+            Some(None) => self.course.reply.override_status = None,
+            Some(Some(told)) => self.course.reply.override_status = Some(told),
         }
         // A redirect that goes on being one leads where it led.
         let location = self.location.take().filter(|_| page.told.is_none() && REDIRECTS.contains(&status));
@@ -64,7 +64,7 @@ impl Runner<'_> {
         };
         if matches!(target.first(), Some(b'/' | b'@')) {
             // The type of an answer that was given up (X-Accel-Redirect) is not the page's.
-            self.course.kept.media_type = None;
+            self.course.passed.kept.media_type = None;
         }
         match target.first() {
             Some(b'/') => {
@@ -81,7 +81,7 @@ impl Runner<'_> {
                     Some(Some(told)) if REDIRECTS.contains(&told) => told,
                     _ => 302,
                 };
-                self.course.told = Some(told);
+                self.course.reply.override_status = Some(told);
                 self.location = Some(target);
                 let loaded = Rc::clone(&self.loaded);
                 let block = Self::block(&loaded, self.course).map(|at| &loaded.program.blocks[at]);
@@ -93,10 +93,10 @@ impl Runner<'_> {
     /// nginx's own page for a status.
     pub(super) fn page(&mut self, block: Option<&Block>, status: u16) -> Flow {
         // Of an answer that was given up for it (X-Accel-Redirect): no page has ranges.
-        if !self.course.kept_fields.is_empty() {
-            take_line(&mut self.course.kept_fields, ACCEPT_RANGES);
+        if !self.course.reply.kept_fields.is_empty() {
+            take_line(&mut self.course.reply.kept_fields, ACCEPT_RANGES);
         }
-        let told = self.course.told.unwrap_or(status);
+        let told = self.course.reply.override_status.unwrap_or(status);
         let padded = told >= 400 && block.is_some_and(|block| block.msie_padding) && self.is_padded();
         let text = pages::page(status, padded);
         let mut answer = Answer::new(told, AnswerBody::Bytes(text));
@@ -105,7 +105,7 @@ impl Runner<'_> {
         {
             let mut media_type = b"text/html".to_vec();
             // That of an answer which was given up for another stays (X-Accel-Redirect).
-            let kept = self.course.kept.media_type.as_deref().unwrap_or_default();
+            let kept = self.course.passed.kept.media_type.as_deref().unwrap_or_default();
             if let Some((_, charset)) = kept.split_at(bare_type(kept).len()).1.split_first() {
                 media_type.extend_from_slice(&[b"; ", charset.trim_ascii()].concat());
             }
@@ -124,11 +124,11 @@ impl Runner<'_> {
 
     /// What stands in place of an error, in a subrequest that has such.
     pub(super) fn stub(&mut self, status: u16) -> Option<Flow> {
-        let sub = self.course.sub.as_deref_mut().filter(|_| !matches!(status, 408 | 499))?;
+        let sub = self.course.within.sub.as_deref_mut().filter(|_| !matches!(status, 408 | 499))?;
         let SubUse::Content(stub) = &mut sub.purpose else { return None };
         let text = stub.take()?;
         let media_type = core::mem::take(&mut sub.media_type);
-        self.course.told = None;
+        self.course.reply.override_status = None;
         let mut answer = Answer::new(200, AnswerBody::Bytes(text));
         answer.media_type = Some(media_type);
         Some(self.send(answer))

@@ -14,10 +14,10 @@ impl Rest {
     pub fn end(&mut self, replies: &mut dyn Replies, token: u32, complete: bool) {
         let Some(mut course) = self.requests.take(token) else { return };
         course.sent.complete = complete;
-        course.state = CourseState::Over;
+        course.wait.state = CourseState::Over;
         self.clock.now = replies.now();
         if course.loaded.asks_for_paths {
-            course.secured.path = replies.path_figures(course.id);
+            course.client.path = replies.path_figures(course.id);
         }
         if let Some(request) = course.request.take() {
             self.log(&mut course, &request.get());
@@ -34,10 +34,10 @@ impl Rest {
         // What it counted as, counts no more.
         self.end_sub(&mut course);
         course.features.limits.held.clear();
-        if course.left_behind.take().is_some() {
+        if course.passed.left_behind.take().is_some() {
             self.left_behind.leave();
         }
-        (course.filtering, course.body, course.secured.session) = (None, None, None);
+        (course.reply.filtering, course.body, course.client.session) = (None, None, None);
         self.abandon(&mut course);
         self.spare.give_course(course);
     }
@@ -46,13 +46,13 @@ impl Rest {
     /// was begun.
     pub(super) fn log_left(&mut self, token: u32, unsent: u64, now: Time, status: u16) {
         let Some(mut course) = self.requests.take(token) else { return };
-        if let Some(request) = course.request.take().filter(|_| course.state != CourseState::Over) {
+        if let Some(request) = course.request.take().filter(|_| course.wait.state != CourseState::Over) {
             course.sent.complete = false;
-            if let Some(relay) = &mut course.relay {
+            if let Some(relay) = &mut course.passed.relay {
                 // It was asked until now.
                 relay.ask.note_end(now);
             }
-            if course.state == CourseState::Sends {
+            if course.wait.state == CourseState::Sends {
                 course.sent.body = course.sent.body.saturating_sub(unsent);
             } else {
                 let is_cut = course.body.as_ref().is_some_and(|body| body.is_read() && !body.ended);

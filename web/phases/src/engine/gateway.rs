@@ -17,7 +17,7 @@ use std::sync::Arc;
 impl Runner<'_> {
     /// Passes the request on to a program.
     pub(super) fn pass_to_program(&mut self, block: &Block, pass: &GatewayPass) -> Flow {
-        self.course.depends.on(super::course::Depends::OTHER);
+        self.course.reuse.depends.on(super::course::Depends::OTHER);
         let rules = block.gateways.of(pass.protocol);
         let is_fastcgi = pass.protocol == GatewayProtocol::FastCgi;
         let address = match &pass.to {
@@ -48,7 +48,7 @@ impl Runner<'_> {
             Some(stream) => stream.length,
             None => Some(content.as_ref().map_or(0, BodyContent::length)),
         };
-        self.course.relay_body = content.filter(|_| length > Some(0));
+        self.course.passed.body = content.filter(|_| length > Some(0));
         let params = self.params(rules);
         let program = ProgramRules {
             protocol: pass.protocol,
@@ -115,7 +115,7 @@ impl Runner<'_> {
             return params;
         }
         let loaded = Rc::clone(&self.loaded);
-        let server = loaded.program.servers.get(usize::from(self.course.server.0));
+        let server = loaded.program.servers.get(usize::from(self.course.route.server.0));
         let ignored = |name: &[u8]| {
             let is_param = |param: &crate::gateways::GatewayParam| {
                 param.name.strip_prefix(b"HTTP_").is_some_and(|written| is_field(written, name))

@@ -17,7 +17,7 @@ impl Runner<'_> {
         if rules.is_empty() {
             return Flow::On;
         }
-        self.course.depends.on(Depends::OTHER);
+        self.course.reuse.depends.on(Depends::OTHER);
         let now = self.clock.now.as_nanos() / 1_000_000;
         match rules.admit(&loaded.program.declared.zones, &mut self.scope(), now) {
             Admission::Pass => Flow::On,
@@ -39,12 +39,12 @@ impl Runner<'_> {
         if rules.is_empty() && password.is_none() {
             return Flow::On;
         }
-        self.course.depends.on(Depends::OTHER);
+        self.course.reuse.depends.on(Depends::OTHER);
         if !rules.permission.uri.is_empty() {
             return self.access_by_permission(rules, password);
         }
         let password = self.realm_of(password);
-        match (rules.decide(self.course.peer.map(|peer| peer.ip()), password.is_some()), password) {
+        match (rules.decide(self.course.client.peer.map(|peer| peer.ip()), password.is_some()), password) {
             (Access::Granted, _) => Flow::On,
             (Access::Password, Some((realm, file))) => self.password(&realm, file),
             _ => {

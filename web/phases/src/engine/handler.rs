@@ -82,7 +82,8 @@ impl Engine {
         let mut course = self.rest.begin(&loaded, id, &request, replies);
         let waited = u64::try_from(refused.waited.as_nanos()).unwrap_or(0);
         course.started = Time::from_nanos(course.started.as_nanos().saturating_sub(waited));
-        (course.listener, course.server, course.block, course.place) = (listener, server, block, block);
+        (course.route.listener, course.route.server, course.route.block, course.route.place) =
+            (listener, server, block, block);
         course.about.http10 = request.line().ends_with(b"HTTP/1.0");
         self.rest.clock.now = replies.now();
         let status = refused.status.code();
@@ -114,12 +115,12 @@ impl Handler for Engine {
         }
         let mut course = self.rest.begin(&loaded, id, request, replies);
         course.body = CourseBody::of(body);
-        course.listener = Self::listener(&loaded, self.single, || course.about.local);
-        let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
+        course.route.listener = Self::listener(&loaded, self.single, || course.about.local);
+        let Some(listener) = loaded.program.listeners.get(usize::from(course.route.listener)) else {
             return self.hang_up_on(replies, token, course);
         };
-        course.class = self.class(|known| request.known(known), course.about.transport);
-        course.uri.push(b'/');
+        course.reuse.class = self.class(|known| request.known(known), course.about.transport);
+        course.route.uri.push(b'/');
         let mut rest = self.rest.spare.bytes();
         // The path is read before the host is known.
         let default = listener.servers.first().and_then(|server| loaded.program.servers.get(usize::from(server.0)));
@@ -130,7 +131,7 @@ impl Handler for Engine {
         let is_target = is_path || request.form() == Form::Authority;
         let authority = request.authority();
         if is_target && has_method(request) && names_a_host(request, authority) {
-            course.uri.append(&mut rest);
+            course.route.uri.append(&mut rest);
         } else {
             // Nothing of it is believed, its host neither.
             course.refused = Some(400);
@@ -161,9 +162,9 @@ impl Handler for Engine {
         let Some(server) = listener.servers.get(usize::from(place)) else {
             return self.hang_up_on(replies, token, course);
         };
-        course.server = *server;
+        course.route.server = *server;
         if let Some(block) = loaded.program.servers.get(usize::from(server.0)).map(|server| server.block) {
-            (course.block, course.place) = (block, block);
+            course.route.settle(block);
         }
         self.rest.clock.now = replies.now();
         let is_at_fault = course.is_at_fault(listener, &loaded, request, &self.rest.clock);
@@ -230,7 +231,7 @@ impl Handler for Engine {
             return;
         }
         if let Some(token) = replies.mark(id)
-            && self.rest.requests.of((token, id)).is_some_and(|course| course.filtering.is_some())
+            && self.rest.requests.of((token, id)).is_some_and(|course| course.reply.filtering.is_some())
         {
             self.rest.make_ready(token);
             return;
@@ -242,14 +243,14 @@ impl Handler for Engine {
     fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let Some(token) = replies.mark(id) else { return false };
         let course = self.rest.requests.of((token, id));
-        if let Some(ticket) =
-            course.and_then(|course| course.ticket.filter(|_| course.features.compression.waited_by == course.ticket))
-        {
+        if let Some(ticket) = course.and_then(|course| {
+            course.wait.ticket.filter(|_| course.features.compression.waited_by == course.wait.ticket)
+        }) {
             // Nothing is wrong with the file: it is sent as it is.
             return self.go_on_by(replies, ticket, None);
         }
-        let inner = course.filter(|course| course.state == CourseState::Looks);
-        let Some(inner) = inner.map(|course| course.inner) else { return false };
+        let inner = course.filter(|course| course.wait.state == CourseState::Looks);
+        let Some(inner) = inner.map(|course| course.wait.inner) else { return false };
         self.files.on_gone(id, inner, Gone::Cut);
         if let Some(course) = self.rest.requests.take(token) {
             if let Some(request) = &course.request {
@@ -262,7 +263,7 @@ impl Handler for Engine {
 
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
         let course = self.rest.requests.of((mark?, id))?;
-        course.peer.filter(|_| course.peer != course.about.peer).map(|client| client.ip())
+        course.client.peer.filter(|_| course.client.peer != course.about.peer).map(|client| client.ip())
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
@@ -274,8 +275,8 @@ impl Handler for Engine {
             Gone::GivenUp { now, unsent } => self.rest.log_left(token, unsent, now, 503),
         }
         let Some(course) = self.rest.requests.take(token) else { return };
-        self.files.on_gone(id, course.inner, Gone::Cut);
-        let has_children = course.children.is_some();
+        self.files.on_gone(id, course.wait.inner, Gone::Cut);
+        let has_children = course.within.children.is_some();
         self.rest.give_back(token, course);
         if has_children {
             self.drop_subs(id);

@@ -101,7 +101,7 @@ impl Engine {
         let now = replies.now();
         let Some(course) = self.rest.requests.get_mut(token) else { return };
         let id = course.id;
-        let Some(rated) = &mut course.rated else { return };
+        let Some(rated) = &mut course.reply.rated else { return };
         let again = match rated.send(replies, id, now, &mut course.sent.body) {
             Some(again) => again,
             None if replies.flow(id).unsent > 0 => LINGER,

@@ -23,13 +23,14 @@ pub(super) const CLIENT_LEFT: u16 = 499;
 impl Rest {
     /// Logs a request that is over.
     pub(super) fn log(&mut self, course: &mut Course, request: &Request<'_>) {
-        if course.sub.is_some() {
+        if course.within.sub.is_some() {
             self.note_sub(course, request);
-            if course.sub.as_ref().is_some_and(|sub| matches!(&sub.purpose, SubUse::Slice(asked) if !asked.came)) {
+            if course.within.sub.as_ref().is_some_and(|sub| matches!(&sub.purpose, SubUse::Slice(asked) if !asked.came))
+            {
                 // Its end is that of the whole.
                 return;
             }
-            let block = course.loaded.program.blocks.get(course.block.0 as usize);
+            let block = course.loaded.program.blocks.get(course.route.block.0 as usize);
             if !block.is_some_and(|block| block.log_subrequest) {
                 return;
             }
@@ -56,19 +57,19 @@ impl Rest {
         }
         let course = &mut *note.course;
         course.about = replies.about(id);
-        course.secured.path = course.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
+        course.client.path = course.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
         // It was counted already.
         course.about.requests = course.about.requests.saturating_sub(1);
-        (course.id, course.peer, course.started) = (id, course.about.peer, clock.now);
-        course.secured.session = if course.is_secured() { replies.opening(id).session.cloned() } else { None };
+        (course.id, course.client.peer, course.started) = (id, course.about.peer, clock.now);
+        course.client.session = if course.is_secured() { replies.opening(id).session.cloned() } else { None };
         if course.loaded.finds_clients() {
             let loaded = Rc::clone(&course.loaded);
-            course.proxied = loaded.proxied(replies, id);
+            course.client.proxied = loaded.proxied(replies, id);
             set_real_address_of_ready(&loaded, course, request);
         }
-        course.args.clear();
-        course.args.extend_from_slice(request.query().unwrap_or_default());
-        course.cached.clear();
+        course.route.args.clear();
+        course.route.args.extend_from_slice(request.query().unwrap_or_default());
+        course.values.cached.clear();
         (course.sent.head, course.sent.body, course.sent.length) = (head, body, Some(body));
         if note.second != clock.second {
             (note.second, note.count) = (clock.second, 0);
@@ -93,7 +94,7 @@ const OFTEN: u32 = 4;
 /// The lines of a ready answer in this second, with what stands in all of them.
 fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec<LogFormat> {
     let loaded = Rc::clone(&course.loaded);
-    let Some(block) = loaded.program.blocks.get(course.block.0 as usize) else { return Vec::new() };
+    let Some(block) = loaded.program.blocks.get(course.route.block.0 as usize) else { return Vec::new() };
     let mut scope = Scope { loaded: &loaded, course, request, clock, depth: 0, escapes_captures: false };
     let mut fixed = |number: u16, out: &mut Vec<u8>| {
         let variable = loaded.program.variables.get(number)?;
@@ -107,7 +108,7 @@ fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec
 /// goes to the same log whatever is asked for.
 fn quick_lines(course: &Course, fixed: &[LogFormat]) -> Vec<(u16, QuickLine)> {
     let program = course.loaded.program();
-    let Some(block) = program.blocks.get(course.block.0 as usize) else { return Vec::new() };
+    let Some(block) = program.blocks.get(course.route.block.0 as usize) else { return Vec::new() };
     let part = |number: u16| match program.variables.get(number)? {
         // Unless its head may tell of another.
         Variable::Core(Core::RemoteAddr) if !course.loaded.finds_clients() => Some(HeadPart::Address),
@@ -166,7 +167,7 @@ fn put_host(course: &Course, authority: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     host_of(authority, out);
     if out.len() == start {
-        let server = course.loaded.program().servers.get(usize::from(course.server.0));
+        let server = course.loaded.program().servers.get(usize::from(course.route.server.0));
         out.extend_from_slice(server.map_or(&b""[..], |server| &server.name));
     }
 }
@@ -189,7 +190,7 @@ fn is_fixed(variable: &Variable) -> bool {
 /// Writes the lines of a request; of those that were prepared, by `fixed`.
 fn write_lines(course: &mut Course, request: &Request<'_>, clock: &Clock, fixed: &[LogFormat]) {
     let loaded = Rc::clone(&course.loaded);
-    let Some(block) = loaded.program.blocks.get(course.block.0 as usize) else { return };
+    let Some(block) = loaded.program.blocks.get(course.route.block.0 as usize) else { return };
     if block.logs.is_empty() {
         return;
     }

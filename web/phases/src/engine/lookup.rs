@@ -69,7 +69,7 @@ impl Runner<'_> {
         }
         let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(start, |last| last + 1);
-        let waited = core::mem::take(&mut self.course.waited);
+        let waited = core::mem::take(&mut self.course.wait.waited);
         let id = self.course.id;
         let marked;
         let key = match self.links(path) {
@@ -84,7 +84,7 @@ impl Runner<'_> {
         match self.files.look(id, key, self.clock.now, self.token, waited) {
             Look::Known(id) => {
                 let stamp = self.files.stamp(id);
-                self.course.looked(stamp);
+                self.course.reuse.looked(stamp);
                 Ok(match self.files.lead(id) {
                     // No file is a folder.
                     Lead::File(_) if path.ends_with(b"/") => At::Missing,
@@ -101,7 +101,7 @@ impl Runner<'_> {
                 })
             }
             Look::Waits(mark) => {
-                self.course.inner = Some(mark);
+                self.course.wait.inner = Some(mark);
                 Err(Flow::Waits(On::Helper))
             }
             Look::Full => Err(Flow::Status(503)),

@@ -171,8 +171,10 @@ impl Engine {
     fn with_ticket(&mut self, replies: &mut dyn Replies, ticket: u64, news: NameNews) -> bool {
         let token = ticket as u32;
         let course = self.rest.requests.get_mut(token);
-        let Some(course) = course.filter(|course: &&mut Course| course.ticket == Some(ticket)) else { return false };
-        course.ticket = None;
+        let Some(course) = course.filter(|course: &&mut Course| course.wait.ticket == Some(ticket)) else {
+            return false;
+        };
+        course.wait.ticket = None;
         match self.rest.sub_at(token) {
             Some(sub) => {
                 self.with_sub(replies, sub, |engine, within, token| {

@@ -26,7 +26,7 @@ impl Passing<'_> {
 
     /// What the content passes before it is sent, if anything.
     fn filtering(&mut self, id: ExchangeId) -> Option<&mut Filtering> {
-        self.rest.requests.of_exchange(self.replies, id)?.filtering.as_deref_mut()
+        self.rest.requests.of_exchange(self.replies, id)?.reply.filtering.as_deref_mut()
     }
 
     /// There is more for it.
@@ -72,11 +72,11 @@ impl Replies for Passing<'_> {
 
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
         if let Some(course) = self.rest.requests.of_exchange(self.replies, id)
-            && let Some(mut filtering) = course.filtering.take()
+            && let Some(mut filtering) = course.reply.filtering.take()
         {
             let head = filtering.begin(self.replies, id, request, reply);
             course.sent.head = head;
-            course.filtering = Some(filtering);
+            course.reply.filtering = Some(filtering);
             return head;
         }
         let head = self.replies.begin(id, request, reply, end);
@@ -173,7 +173,8 @@ impl Replies for Passing<'_> {
 
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let course = self.replies.mark(id).and_then(|mark| self.rest.requests.of((mark, id)));
-        let waits = course.and_then(|course| course.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
+        let waits =
+            course.and_then(|course| course.reply.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
         let flow = self.replies.flow(id);
         let room = if flow.is_bounded() { flow.room.saturating_sub(waits) } else { flow.room };
         ReplyFlow { unsent: flow.unsent + waits, room, ..flow }
@@ -181,12 +182,12 @@ impl Replies for Passing<'_> {
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
         if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
-            course.inner = Some(mark);
+            course.wait.inner = Some(mark);
         }
     }
 
     fn mark(&self, id: ExchangeId) -> Option<u32> {
         let mark = self.replies.mark(id)?;
-        self.rest.requests.of((mark, id)).filter(|course| course.state != CourseState::Over)?.inner
+        self.rest.requests.of((mark, id)).filter(|course| course.wait.state != CourseState::Over)?.wait.inner
     }
 }

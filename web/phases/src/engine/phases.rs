@@ -37,15 +37,15 @@ impl Runner<'_> {
     #[inline(always)]
     fn step(&mut self) -> Flow {
         if self.loaded.asks_for_real_roots
-            && self.course.real_root != Some(self.course.block)
-            && !matches!(self.course.phase, Phase::Start | Phase::Find)
+            && self.course.route.real_root != Some(self.course.route.block)
+            && !matches!(self.course.route.phase, Phase::Start | Phase::Find)
             && let Some(flow) = self.find_real_root()
         {
             return flow;
         }
-        match self.course.phase {
+        match self.course.route.phase {
             Phase::Start => {
-                if let Some(status) = self.course.refused.or(self.course.secured.fault) {
+                if let Some(status) = self.course.refused.or(self.course.client.fault) {
                     return Flow::Status(status);
                 }
                 if matches!(self.course.method, Method::Connect | Method::Trace) {
@@ -53,24 +53,24 @@ impl Runner<'_> {
                     return Flow::Status(405);
                 }
                 self.real_address();
-                self.course.enter(Phase::Server);
+                self.course.route.enter(Phase::Server);
                 Flow::On
             }
             Phase::Server => {
                 let Some(block) = self.server().map(|server| server.block) else { return Flow::Status(500) };
-                (self.course.block, self.course.place) = (block, block);
+                self.course.route.settle(block);
                 let flow = self.script(block);
                 self.next(flow, Phase::Find)
             }
             Phase::Find => self.find(),
             Phase::Rewrite => {
-                let flow = self.script(self.course.place);
-                if flow == Flow::On && core::mem::take(&mut self.course.uri_changed) {
-                    if !self.course.may_change() {
-                        self.tell_of_cycle("while processing \"", &self.course.uri);
+                let flow = self.script(self.course.route.place);
+                if flow == Flow::On && core::mem::take(&mut self.course.route.uri_changed) {
+                    if !self.course.route.may_change() {
+                        self.tell_of_cycle("while processing \"", &self.course.route.uri);
                         return Flow::Status(500);
                     }
-                    self.course.enter(Phase::Find);
+                    self.course.route.enter(Phase::Find);
                     return Flow::On;
                 }
                 self.next(flow, Phase::Limit)
@@ -92,7 +92,7 @@ impl Runner<'_> {
 
     fn next(&mut self, flow: Flow, phase: Phase) -> Flow {
         if flow == Flow::On {
-            self.course.enter(phase);
+            self.course.route.enter(phase);
         }
         flow
     }
@@ -101,7 +101,7 @@ impl Runner<'_> {
         if !matches!(self.course.sent.status, 400 | 408 | 499) {
             self.course.sent.status = 444;
         }
-        self.course.state = CourseState::Over;
+        self.course.wait.state = CourseState::Over;
         self.replies.stop(self.course.id, Stop::HangUp);
     }
 }

@@ -73,14 +73,14 @@ impl Runner<'_> {
         }
         let loaded = Rc::clone(&self.loaded);
         let block = &loaded.program.blocks[Self::block(&loaded, self.course)?];
-        limit_rate::rate_of(block, self.course.limit_rate, &mut self.scope(), length)
+        limit_rate::rate_of(block, self.course.reply.limit_rate, &mut self.scope(), length)
     }
 
     /// Begins to send a body in memory at a rate.
     fn begin_rated(&mut self, reply: &Reply<'_>, content: (Body, u32), parts: Vec<Part>, rate: Rate) -> Flow {
         self.course.sent.head = self.replies.begin(self.course.id, self.request, reply, ReplyEnd::Length);
-        self.course.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
-        self.course.state = CourseState::Sends;
+        self.course.reply.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
+        self.course.wait.state = CourseState::Sends;
         Flow::Done
     }
 
@@ -143,7 +143,7 @@ impl Runner<'_> {
                 (None, [Part::Bytes(text)]) => {
                     if !self.course.sent.is_text {
                         // A list of files, say, or what was put into a page.
-                        self.course.depends.on(Depends::SECOND);
+                        self.course.reuse.depends.on(Depends::SECOND);
                     }
                     self.remember((Body::new(core::mem::take(text)), 0), bytes);
                 }
@@ -158,7 +158,7 @@ impl Runner<'_> {
         self.course.sent.fields = fields;
         self.course.sent.body = bytes;
         self.course.sent.complete = true;
-        self.course.state = CourseState::Over;
+        self.course.wait.state = CourseState::Over;
     }
 
     /// Queues an answer whose content passes filters, or has fields behind it.
@@ -187,7 +187,7 @@ impl Runner<'_> {
                 return self.put((status, Some(length), fields), Pieces::Bytes(out));
             }
             Made::Broken => {
-                self.course.state = CourseState::Over;
+                self.course.wait.state = CourseState::Over;
                 self.replies.stop(self.course.id, Stop::Reset);
                 return Flow::Done;
             }
@@ -200,7 +200,7 @@ impl Runner<'_> {
         }
         if let Some(on_disk) = file {
             self.course.sent.fields = fields;
-            self.course.filtering = Some(Box::new(filtering));
+            self.course.reply.filtering = Some(Box::new(filtering));
             return self.stream(on_disk, (told, length), None);
         }
         let reason = self.course.sent.reason_of(status);
@@ -242,9 +242,9 @@ impl Runner<'_> {
     ) -> Flow {
         let fields = FieldLines::of(self.course.sent.fields.clone());
         let composed = Composed { status, length, fields, parts: parts.into() };
-        let is_read = self.course.filtering.is_some();
+        let is_read = self.course.reply.filtering.is_some();
         self.rest.stream = Some((file.id, Streamed { composed, excerpt, rate, is_read }));
-        self.course.state = CourseState::Sends;
+        self.course.wait.state = CourseState::Sends;
         Flow::Done
     }
 }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// Sets the client's address to what a proxy that is believed tells, by the rules of the
 /// place that the request is in.
 fn set_real_address(loaded: &Loaded, course: &mut Course, request: &Request<'_>) {
-    let block = loaded.program.blocks.get(course.block.0 as usize);
+    let block = loaded.program.blocks.get(course.route.block.0 as usize);
     set_address_by(block, course, request);
 }
 
@@ -25,7 +25,7 @@ fn set_address_by(block: Option<&Block>, course: &mut Course, request: &Request<
     };
     let from = course.about.peer.map(|peer| peer.ip().to_canonical());
     let told = match &rules.header {
-        RealIpHeader::ProxyProtocol => course.proxied.as_ref().map(|told| told.source).filter(|_| trusts(from)),
+        RealIpHeader::ProxyProtocol => course.client.proxied.as_ref().map(|told| told.source).filter(|_| trusts(from)),
         RealIpHeader::Field(name) => {
             let fields = request.fields().filter(|field| field.name.eq_ignore_ascii_case(name));
             let values: Vec<&[u8]> = fields.map(|field| field.value).collect();
@@ -33,17 +33,17 @@ fn set_address_by(block: Option<&Block>, course: &mut Course, request: &Request<
         }
     };
     if told.is_some() {
-        course.peer = told;
+        course.client.peer = told;
     }
 }
 
 /// The same of a request that is answered without a look at its places: those of its server
 /// come first.
 pub(super) fn set_real_address_of_ready(loaded: &Loaded, course: &mut Course, request: &Request<'_>) {
-    let server = loaded.program.servers.get(usize::from(course.server.0));
+    let server = loaded.program.servers.get(usize::from(course.route.server.0));
     let block = server.and_then(|server| loaded.program.blocks.get(server.block.0 as usize));
     set_address_by(block, course, request);
-    if course.peer == course.about.peer {
+    if course.client.peer == course.about.peer {
         set_real_address(loaded, course, request);
     }
 }
@@ -52,7 +52,7 @@ impl Runner<'_> {
     /// Whose client it is: a proxy that is believed tells of another.
     pub(super) fn real_address(&mut self) {
         // What was believed once is.
-        if self.course.peer == self.course.about.peer {
+        if self.course.client.peer == self.course.about.peer {
             let loaded = Rc::clone(&self.loaded);
             set_real_address(&loaded, self.course, self.request);
         }

@@ -24,7 +24,7 @@ impl Runner<'_> {
     /// An interim answer with hints came, with these fields: they go on to a client that knows
     /// of them, where it is to have them.
     pub(super) fn on_hints(&mut self, lines: &[u8]) {
-        let Some(rules) = self.course.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else { return };
+        let Some(rules) = self.course.passed.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else { return };
         let mut passed = Vec::new();
         put_passed(lines, &rules.hides, &mut passed);
         if !passed.is_empty() && self.takes_hints() {

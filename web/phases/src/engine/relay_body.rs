@@ -133,16 +133,16 @@ impl Engine {
         if let BodyEnd::Whole(trailers) = ended {
             course.sent.upstream_trailers.extend_from_slice(&trailers);
         }
-        if let Some(relay) = course.relay.as_deref_mut().filter(|_| !whole) {
+        if let Some(relay) = course.passed.relay.as_deref_mut().filter(|_| !whole) {
             relay.ask.refuse_body();
         }
-        if let Some(filtering) = &mut course.filtering {
+        if let Some(filtering) = &mut course.reply.filtering {
             match whole {
                 true => _ = filtering.end(),
                 false => filtering.is_cut = true,
             }
         }
-        let is_left = course.left_behind.is_some();
+        let is_left = course.passed.left_behind.is_some();
         self.with_runner(replies, token, |runner| runner.end_relay());
         if is_left {
             self.rest.end(replies, token, false);
@@ -222,7 +222,7 @@ impl Engine {
             runner.end_relay();
             if !begun {
                 runner.course.sent.status = 499;
-                runner.course.told = None;
+                runner.course.reply.override_status = None;
             }
         });
         self.rest.end(replies, token, false);

@@ -14,7 +14,7 @@ impl Rest {
     pub(super) fn read_more(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(course) = self.requests.get_mut(token) else { return };
         let (id, room) = (course.id, course.room_to_read(replies));
-        let is_direct = course.filtering.as_deref().is_some_and(Filtering::is_direct);
+        let is_direct = course.reply.filtering.as_deref().is_some_and(Filtering::is_direct);
         if !is_direct || replies.flow(id).unsent <= app::SEND_LOW_WATER {
             let _ = self.ask_for(replies, token, |ask, turn| ask.read_more(turn, room));
         }
@@ -41,7 +41,10 @@ impl Rest {
     pub(super) fn pass_on(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         let Some(course) = self.requests.get_mut(token) else { return };
-        let (Some(relay), Some(filtering)) = (course.relay.as_deref_mut(), course.filtering.as_deref()) else { return };
+        let (Some(relay), Some(filtering)) = (course.passed.relay.as_deref_mut(), course.reply.filtering.as_deref())
+        else {
+            return;
+        };
         let (kept, groups) = (&mut self.kept, &course.loaded.groups);
         let mut turn = asking::AskTurn { io: replies, kept, groups, now };
         relay.ask.pass_to(&mut turn, course.id, |left| left >= PASSED_FROM && filtering.passes_as_it_is(left));
@@ -50,7 +53,7 @@ impl Rest {
     /// Bytes of a body went to the client by themselves.
     pub(super) fn take_passed(&mut self, replies: &mut dyn Replies, token: u32, bytes: u64) {
         let Some(course) = self.requests.get_mut(token) else { return };
-        let (Some(_), Some(filtering)) = (&course.relay, course.filtering.as_deref_mut()) else { return };
+        let (Some(_), Some(filtering)) = (&course.passed.relay, course.reply.filtering.as_deref_mut()) else { return };
         replies.note_passed(course.id, bytes);
         course.sent.body += bytes;
         filtering.told += bytes;
@@ -67,12 +70,12 @@ impl Rest {
 impl Course {
     /// Bytes that may be read ahead of the client, whose carrier has room for so many.
     fn room_ahead(&self, carried: usize) -> usize {
-        let waiting = self.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
+        let waiting = self.reply.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
         self.ahead_max().min(carried).saturating_sub(waiting)
     }
 
     fn ahead_max(&self) -> usize {
-        self.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max())
+        self.passed.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max())
     }
 
     /// The same, for who asks whether it is worth to read on: where the carrier has less room than
@@ -86,13 +89,14 @@ impl Course {
     /// Takes some of a body. What nothing changes or delays goes to the client as it is,
     /// up to `most` bytes that are unsent; all else waits until it is made.
     pub(super) fn take_body(&mut self, replies: &mut dyn Replies, most: usize, bytes: &[u8]) -> (usize, BodyEnd) {
-        let is_direct = self.filtering.as_deref().is_some_and(Filtering::is_direct);
+        let is_direct = self.reply.filtering.as_deref().is_some_and(Filtering::is_direct);
         let flow = replies.flow(self.id);
         let room = if is_direct { most.saturating_sub(flow.unsent).min(flow.room) } else { self.room_ahead(flow.room) };
-        let (Some(relay), Some(filtering)) = (self.relay.as_deref_mut(), self.filtering.as_deref_mut()) else {
+        let (Some(relay), Some(filtering)) = (self.passed.relay.as_deref_mut(), self.reply.filtering.as_deref_mut())
+        else {
             return (0, BodyEnd::Not);
         };
-        let (id, slices) = (self.id, &mut self.slices);
+        let (id, slices) = (self.id, &mut self.within.slices);
         let (now, mut passed) = (replies.now(), 0);
         let came = relay.ask.read_body(now, bytes, room, &mut |bytes| {
             if is_direct {

@@ -51,7 +51,7 @@ struct Destination {
 impl Runner<'_> {
     /// Passes the request on.
     pub(super) fn pass_on(&mut self, rules: &Arc<ProxyRules>, pass: &ProxyPass) -> Flow {
-        self.course.depends.on(super::course::Depends::OTHER);
+        self.course.reuse.depends.on(super::course::Depends::OTHER);
         let rules = Arc::clone(rules);
         let address = match pass {
             ProxyPass::Fixed(_) => None,
@@ -64,7 +64,7 @@ impl Runner<'_> {
             Ok(begun) => begun,
             Err(flow) => return flow,
         };
-        self.course.relay_body = match &rules.body {
+        self.course.passed.body = match &rules.body {
             Some(body) => Some(BodyContent::Memory(Body::new(self.scope().get(body)))),
             None => self.body_content().filter(|_| rules.passes_body),
         };
@@ -109,16 +109,16 @@ impl Runner<'_> {
             asked,
             unrepeatable,
             // Of an answer whose head alone counts nginx takes no more.
-            head_only: self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only()),
+            head_only: self.course.within.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only()),
             head,
             target,
-            body: self.course.relay_body.take(),
+            body: self.course.passed.body.take(),
             stream: stream.map(|stream| BodyStream { ended, ..stream }),
             memory: [self.rest.spare.bytes(), self.rest.spare.bytes()],
-            tries: core::mem::take(&mut self.course.tries),
+            tries: core::mem::take(&mut self.course.passed.tries),
         };
         let ask = Ask::new(spec, &self.loaded.groups, self.clock.now);
-        self.course.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
+        self.course.passed.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
         self.replies.be_patient(self.course.id);
         self.ask_step(Ask::ask)
     }
@@ -149,7 +149,7 @@ impl Runner<'_> {
         address: Option<&Value>,
         check: impl FnOnce(&mut Self, &[u8]) -> Result<(), u16>,
     ) -> Result<(Option<BodyStream>, Vec<u8>), Flow> {
-        let known = self.course.address.take();
+        let known = self.course.passed.address.take();
         let address = match (known, address) {
             (Some(known), _) => known,
             (None, None) => Vec::new(),
@@ -167,7 +167,7 @@ impl Runner<'_> {
         match self.read_body(if stream.is_some() { BodyReading::Streamed } else { BodyReading::Whole }) {
             Flow::On => Ok((stream, address)),
             flow => {
-                self.course.address = matches!(flow, Flow::Waits(_)).then_some(address);
+                self.course.passed.address = matches!(flow, Flow::Waits(_)).then_some(address);
                 Err(flow)
             }
         }
@@ -179,7 +179,7 @@ impl Runner<'_> {
         let passes = rules.passes_body && rules.body.is_none();
         let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
         // The length of chunks is known, where all of them are there.
-        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        let block = self.loaded.program.blocks.get(self.course.route.block.0 as usize);
         let keeps = block.map_or(0, |block| block.body.buffer);
         let stream = BodyStream { length: body.length.or(body.at_hand), records: false, ended: false, keeps };
         // Without chunks there is no telling where it ends.
@@ -196,9 +196,9 @@ impl Runner<'_> {
     fn destination(&mut self, rules: &ProxyRules, pass: &ProxyPass, address: &[u8]) -> Result<Destination, u16> {
         match pass {
             ProxyPass::Fixed(fixed) => {
-                self.course.proxy_host.clear();
-                self.course.proxy_host.extend_from_slice(&fixed.host);
-                self.course.proxy_port.clone_from(&fixed.port);
+                self.course.passed.host.clear();
+                self.course.passed.host.extend_from_slice(&fixed.host);
+                self.course.passed.port.clone_from(&fixed.port);
                 Ok(Destination {
                     choice: Servers::Group(fixed.group.0),
                     uri: fixed.uri.to_vec(),
@@ -268,9 +268,9 @@ impl Runner<'_> {
         };
         // gRPC has no port that goes without saying.
         let usual = (!is_grpc).then(|| parsed.usual_port());
-        self.course.proxy_host.clear();
-        parsed.place.write_host(usual.unwrap_or(0), &mut self.course.proxy_host);
-        self.course.proxy_port = usual.and_then(|usual| parsed.place.port_text(usual)).map(Arc::from);
+        self.course.passed.host.clear();
+        parsed.place.write_host(usual.unwrap_or(0), &mut self.course.passed.host);
+        self.course.passed.port = usual.and_then(|usual| parsed.place.port_text(usual)).map(Arc::from);
         Ok((parsed, usual))
     }
 
@@ -316,11 +316,11 @@ impl Runner<'_> {
             let sent = super::facts::target_path(self.request);
             let source = TargetSource {
                 sent,
-                as_sent: !course.rewritten.ever && sent.first() == Some(&b'/'),
-                path: &course.uri,
-                query: &course.args,
-                quoted: course.internal || is_quoted(self.request.path()),
-                location: if course.rewritten.here { None } else { Some(destination.location.unwrap_or(0)) },
+                as_sent: !course.route.rewritten.ever && sent.first() == Some(&b'/'),
+                path: &course.route.uri,
+                query: &course.route.args,
+                quoted: course.route.internal || is_quoted(self.request.path()),
+                location: if course.route.rewritten.here { None } else { Some(destination.location.unwrap_or(0)) },
             };
             target::write(&source, &destination.uri, out);
         }
@@ -345,11 +345,11 @@ impl Runner<'_> {
             match field {
                 RequestField::Lines => continue,
                 RequestField::Value(value) => self.scope().write(value, out),
-                RequestField::Host => out.extend_from_slice(&self.course.proxy_host),
+                RequestField::Host => out.extend_from_slice(&self.course.passed.host),
                 RequestField::HostOr(value) => {
                     self.scope().write(value, out);
                     if out.len() == start {
-                        out.extend_from_slice(&self.course.proxy_host);
+                        out.extend_from_slice(&self.course.passed.host);
                     }
                 }
                 RequestField::BodyLength => match stream {
@@ -379,7 +379,7 @@ impl Runner<'_> {
             return;
         }
         let loaded = Rc::clone(&self.loaded);
-        let server = loaded.program.servers.get(usize::from(self.course.server.0));
+        let server = loaded.program.servers.get(usize::from(self.course.route.server.0));
         for field in self.request.fields() {
             let ignored = server.is_some_and(|server| server.ignores_field(field.name));
             if !ignored && !request.replaced.has(field.name) {
@@ -401,7 +401,7 @@ impl Runner<'_> {
 
     /// Writes how long the body is that is passed on; nothing if there is none.
     fn write_body_length(&self, out: &mut Vec<u8>) {
-        match self.course.relay_body.as_ref().map(BodyContent::length) {
+        match self.course.passed.body.as_ref().map(BodyContent::length) {
             Some(length) => _ = put_number(out, length),
             // It said so of a body that has nothing.
             None if self.request.known(Known::ContentLength).is_some() => out.push(b'0'),

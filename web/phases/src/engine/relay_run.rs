@@ -39,12 +39,12 @@ const fn level_of(level: NoteLevel) -> ErrorLevel {
 
 impl Runner<'_> {
     pub(super) fn relay(&mut self) -> Option<&mut Relay> {
-        self.course.relay.as_deref_mut()
+        self.course.passed.relay.as_deref_mut()
     }
 
     /// Goes on with what is asked for the request. What there is to say of that is told.
     pub(super) fn ask<T>(&mut self, act: impl FnOnce(&mut Ask, &mut AskTurn<'_>) -> T) -> Option<T> {
-        let relay = self.course.relay.as_deref_mut()?;
+        let relay = self.course.passed.relay.as_deref_mut()?;
         let (kept, groups, now) = (&mut self.rest.kept, &self.loaded.groups, self.clock.now);
         let shut = self.course.about.http2 && self.replies.flow(self.course.id).room == 0;
         let mut turn = AskTurn { io: self.replies, kept, groups, now };
@@ -113,20 +113,20 @@ impl Runner<'_> {
 
     /// What was asked is over.
     pub(super) fn forget_relay(&mut self) {
-        let Some(relay) = self.course.relay.take() else { return };
-        self.course.tries = self.rest.spare.give_relay(relay);
+        let Some(relay) = self.course.passed.relay.take() else { return };
+        self.course.passed.tries = self.rest.spare.give_relay(relay);
     }
 
     /// The same; something else answers, and what it has to tell is told with the server
     /// that was asked.
     pub(super) fn give_up_relay(&mut self) {
-        self.course.passed_to = self.course.upstream_url(false);
+        self.course.passed.url = self.course.passed.url(false);
         self.end_relay();
     }
 
     /// Waits for addresses of the servers that the request goes to.
     fn wait_for_names(&mut self) -> Flow {
-        let Some(relay) = self.course.relay.as_deref() else { return Flow::Waits(On::Source) };
+        let Some(relay) = self.course.passed.relay.as_deref() else { return Flow::Waits(On::Source) };
         let loaded = Rc::clone(&self.loaded);
         let group = match relay.ask.servers() {
             Servers::Group(group) => *group,
@@ -155,7 +155,7 @@ impl Runner<'_> {
 
     fn wait_for_name(&mut self) -> u64 {
         let ticket = self.rest.tickets.next(self.token);
-        self.course.ticket = Some(ticket);
+        self.course.wait.ticket = Some(ticket);
         ticket
     }
 
@@ -174,7 +174,7 @@ impl Runner<'_> {
 
     /// The addresses of the host that the request goes to, or why there are none.
     fn on_addresses(&mut self, found: Result<Resolution, ResolveError>) -> Flow {
-        let named = match self.course.relay.as_deref().map(|relay| relay.ask.servers()) {
+        let named = match self.course.passed.relay.as_deref().map(|relay| relay.ask.servers()) {
             Some(Servers::Named(named)) => named.clone(),
             _ => return self.ask_step(Ask::ask),
         };
@@ -204,7 +204,7 @@ impl Runner<'_> {
 
 impl Rest {
     pub(super) fn relay_of(&mut self, token: u32) -> Option<&mut Relay> {
-        self.requests.get_mut(token)?.relay.as_deref_mut()
+        self.requests.get_mut(token)?.passed.relay.as_deref_mut()
     }
 
     /// Goes on with what is asked for a request that is kept. What there is to say of that
@@ -217,14 +217,14 @@ impl Rest {
     ) -> Option<T> {
         let now = replies.now();
         let course = self.requests.get_mut(token)?;
-        let relay = course.relay.as_deref_mut()?;
+        let relay = course.passed.relay.as_deref_mut()?;
         let (kept, groups) = (&mut self.kept, &course.loaded.groups);
         Some(act(&mut relay.ask, &mut AskTurn { io: replies, kept, groups, now }))
     }
 
     /// A request is over, whatever it was passed on to.
     pub(super) fn abandon(&mut self, course: &mut Course) {
-        let Some(mut relay) = course.relay.take() else { return };
+        let Some(mut relay) = course.passed.relay.take() else { return };
         relay.ask.abandon(&mut self.kept, &course.loaded.groups, self.clock.now);
     }
 }

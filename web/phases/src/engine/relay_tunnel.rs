@@ -11,7 +11,9 @@ impl Engine {
     pub(super) fn on_tunnel_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
         let Some(course) = self.rest.requests.get_mut(token) else { return 0 };
         let id = course.id;
-        let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.ask.link().is_some()) else { return 0 };
+        let Some(relay) = course.passed.relay.as_deref_mut().filter(|relay| relay.ask.link().is_some()) else {
+            return 0;
+        };
         match event {
             UpstreamEvent::Data(bytes) => {
                 let room = SEND_MAX.saturating_sub(replies.flow(id).unsent);
@@ -81,7 +83,7 @@ impl Engine {
     /// Whether an exchange's connection is a tunnel.
     pub(super) fn is_tunnel(&mut self, replies: &dyn Replies, id: ExchangeId) -> bool {
         let course = self.rest.requests.of_exchange(replies, id);
-        let relay = course.and_then(|course| course.relay.as_deref());
+        let relay = course.and_then(|course| course.passed.relay.as_deref());
         relay.is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel)
     }
 

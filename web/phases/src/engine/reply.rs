@@ -46,7 +46,7 @@ impl Runner<'_> {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
-        answer.status = self.course.told.unwrap_or(answer.status);
+        answer.status = self.course.reply.override_status.unwrap_or(answer.status);
         self.lead_on(&mut answer);
         // `default_type ""`: there is none.
         answer.media_type.take_if(|media_type| media_type.is_empty());
@@ -60,18 +60,18 @@ impl Runner<'_> {
             return flow;
         }
         self.course.sent.status = answer.status;
-        if let Some(series) = loaded.series(self.replies, self.course.server, self.course.place) {
+        if let Some(series) = loaded.series(self.replies, self.course.route.server, self.course.route.place) {
             self.replies.set_series(self.course.id, series);
             self.course.series = series;
         }
-        let mut added = core::mem::take(&mut self.course.kept_fields);
+        let mut added = core::mem::take(&mut self.course.reply.kept_fields);
         self.tell_beforehand(&answer, block);
         let of_ranges = if answer.of_upstream { count_lines(&added, ACCEPT_RANGES) } else { 0 };
-        if self.course.sub.is_none() {
+        if self.course.within.sub.is_none() {
             self.add_fields(&mut answer, block, &mut added);
         }
         let mut making = making_of(&answer);
-        if block.filters.any() || self.course.kept.charset.is_some() {
+        if block.filters.any() || self.course.passed.kept.charset.is_some() {
             self.filter(&mut answer, block, &added, &mut making);
         } else if let Some(media_type) = answer.media_type.take() {
             answer.media_type = Some(self.scope().with_charset(media_type, block, answer.status));
@@ -94,7 +94,7 @@ impl Runner<'_> {
         self.keep_alive(block, &mut fields);
         let mut fields = fields.into_bytes();
         fields.append(&mut added);
-        self.course.kept_fields = added; // Their memory, for others.
+        self.course.reply.kept_fields = added; // Their memory, for others.
         let bodiless = matches!(answer.status, 204 | 304);
         if bodiless || self.is_head_only() {
             let length = (!bodiless && !making.is_open).then_some(length);
@@ -127,13 +127,14 @@ impl Runner<'_> {
         if vary {
             lines.field("Vary", b"Accept-Encoding");
         }
-        self.course.kept_fields = lines.into_bytes();
+        self.course.reply.kept_fields = lines.into_bytes();
         Flow::Status(416)
     }
 
     /// Whether its client is told no content.
     fn is_head_only(&self) -> bool {
-        self.course.method == Method::Head || self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only())
+        self.course.method == Method::Head
+            || self.course.within.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only())
     }
 
     /// Queues an answer without content.
@@ -314,8 +315,8 @@ impl Runner<'_> {
         let age = AnswerAge { modified: answer.modified, now: self.clock.second, offset: self.clock.there.offset };
         let Some(Expiry { at, cache_control, ages }) = expires.of(age, &mut self.scope()) else { return };
         match ages {
-            Ages::With(after) => self.course.expires_after = Some(after),
-            Ages::EachSecond => self.course.depends.on(Depends::SECOND),
+            Ages::With(after) => self.course.reuse.expires_after = Some(after),
+            Ages::EachSecond => self.course.reuse.depends.on(Depends::SECOND),
             Ages::Never => {}
         }
         take_line(out, b"Expires: ");
@@ -331,7 +332,7 @@ impl Runner<'_> {
     /// and settings say so.
     fn write_location(&mut self, location: &[u8], block: &Block, out: &mut Vec<u8>) {
         if location.first() == Some(&b'/') && block.redirects.absolute {
-            self.course.depends.on(Depends::OTHER);
+            self.course.reuse.depends.on(Depends::OTHER);
             out.extend_from_slice(self.course.scheme());
             out.extend_from_slice(b"://");
             let before = out.len();
@@ -364,7 +365,7 @@ impl Runner<'_> {
 
     /// Whether the connection goes on after this, and for how long.
     fn keep_alive(&mut self, block: &Block, fields: &mut FieldLines) {
-        let terms = self.loaded.program.terms.of_block(self.course.block);
+        let terms = self.loaded.program.terms.of_block(self.course.route.block);
         self.replies.set_terms(self.course.id, terms);
         if block.connection.keepalive.is_zero() {
             self.set_last_by_terms();

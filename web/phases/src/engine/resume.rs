@@ -42,29 +42,29 @@ impl Engine {
         let first = enter(&mut runner);
         let answered = runner.run(first);
         if !answered {
-            course.state = CourseState::Looks;
+            course.wait.state = CourseState::Looks;
             self.keep(replies, token, course, request);
             return;
         }
         match self.rest.stream.take() {
-            None if course.rated.is_some() => {
+            None if course.reply.rated.is_some() => {
                 self.keep(replies, token, course, request);
                 self.send_rated(replies, token);
             }
-            None if course.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
-                course.state = CourseState::Sends;
+            None if course.passed.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
+                course.wait.state = CourseState::Sends;
                 self.keep(replies, token, course, request);
             }
-            None if course.left_behind.is_some() && course.relay.is_some() => {
-                course.state = CourseState::Sends;
+            None if course.passed.left_behind.is_some() && course.passed.relay.is_some() => {
+                course.wait.state = CourseState::Sends;
                 self.keep(replies, token, course, request);
             }
-            None if course.filtering.is_some() => {
+            None if course.reply.filtering.is_some() => {
                 self.keep(replies, token, course, request);
                 self.begin_making(replies, token);
             }
-            Some((file, what)) if course.state == CourseState::Sends => {
-                let (id, is_made) = (course.id, course.filtering.is_some());
+            Some((file, what)) if course.wait.state == CourseState::Sends => {
+                let (id, is_made) = (course.id, course.reply.filtering.is_some());
                 self.keep(replies, token, course, request);
                 let mut passing = Passing { replies, rest: &mut self.rest };
                 let sent = self.files.send_stream(&mut passing, (id, request), file, what, token);
@@ -101,7 +101,7 @@ impl Engine {
         enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
     ) -> bool {
         let Some((mut course, request)) = self.rest.requests.take_apart(token) else { return false };
-        course.state = CourseState::Runs;
+        course.wait.state = CourseState::Runs;
         self.run_from(replies, token, course, &request.get(), enter);
         self.rest.spare.give_bytes(request.into_memory());
         true
@@ -123,24 +123,24 @@ impl Engine {
     /// One that has waited goes on where it was.
     pub(super) fn go_on(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(course) = self.rest.requests.get_mut(token) else { return };
-        if course.rated.is_some() {
+        if course.reply.rated.is_some() {
             self.send_rated(replies, token);
             return;
         }
         if course.request.is_none() {
             return;
         }
-        let waited = course.inner.take().is_some();
-        if course.state == CourseState::Sends {
+        let waited = course.wait.inner.take().is_some();
+        if course.wait.state == CourseState::Sends {
             // The file was another when it was to be sent.
-            if core::mem::replace(&mut course.again.sent, true) {
+            if core::mem::replace(&mut course.wait.again.sent, true) {
                 self.refuse_changed(replies, token);
                 return;
             }
-            course.filtering = None;
+            course.reply.filtering = None;
             course.sent.fields.clear();
         } else {
-            course.waited = waited;
+            course.wait.waited = waited;
         }
         self.resume(replies, token, |_| None);
     }

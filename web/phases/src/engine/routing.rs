@@ -13,11 +13,11 @@ impl Runner<'_> {
     /// Finds the location.
     pub(super) fn find(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(server) = loaded.program.servers.get(usize::from(self.course.server.0)) else {
+        let Some(server) = loaded.program.servers.get(usize::from(self.course.route.server.0)) else {
             return Flow::Status(500);
         };
-        self.course.uri_changed = false;
-        let uri = core::mem::take(&mut self.course.uri);
+        self.course.route.uri_changed = false;
+        let uri = core::mem::take(&mut self.course.route.uri);
         let mut astray = false;
         let mut scope = self.scope();
         let found = server.locations.find(&uri, |expression| {
@@ -26,30 +26,30 @@ impl Runner<'_> {
                 false
             })
         });
-        self.course.uri = uri;
+        self.course.route.uri = uri;
         if astray {
             return Flow::Status(500);
         }
         let block = found.map_or(server.block, crate::BlockId);
         self.enter_place(block);
         let Some(settings) = loaded.program.blocks.get(block.0 as usize) else { return Flow::Status(500) };
-        if settings.internal && !self.course.internal {
+        if settings.internal && !self.course.route.internal {
             return Flow::Status(404);
         }
         if let Some(flow) = self.refuse_long_body(settings.body_max) {
             return flow;
         }
-        if settings.content.location().is_some_and(|path| self.course.uri.len() < path) {
+        if settings.content.location().is_some_and(|path| self.course.route.uri.len() < path) {
             return self.redirect_to_slash();
         }
         if found.is_none() {
             // Its script has run.
-            self.course.enter(Phase::Limit);
+            self.course.route.enter(Phase::Limit);
         }
         if let Some(limit) = &settings.limit_except {
             self.limit_methods(limit);
         }
-        self.end_by_place(self.course.block);
+        self.end_by_place(self.course.route.block);
         Flow::On
     }
 
@@ -75,15 +75,15 @@ impl Runner<'_> {
     /// `limit_except`: for other methods its block is the place.
     #[cold]
     fn limit_methods(&mut self, (methods, other): &(Methods, crate::BlockId)) {
-        self.course.depends.on(Depends::OTHER);
+        self.course.reuse.depends.on(Depends::OTHER);
         if !self.is_among(methods) {
-            (self.course.place, self.course.block) = (*other, *other);
+            self.course.route.settle(*other);
         }
     }
 
     fn enter_place(&mut self, block: crate::BlockId) {
-        (self.course.place, self.course.block) = (block, block);
-        self.course.enter(Phase::Rewrite);
+        self.course.route.settle(block);
+        self.course.route.enter(Phase::Rewrite);
         if probes::location_chosen::is_traced() {
             self.trace_place();
         }
@@ -92,8 +92,9 @@ impl Runner<'_> {
     #[cold]
     fn trace_place(&self) {
         let program = &self.loaded.program;
-        let server = program.servers.get(usize::from(self.course.server.0)).map_or(&b""[..], |server| &server.name);
-        let label = program.blocks.get(self.course.place.0 as usize).map_or(&b""[..], |block| &block.label);
+        let server =
+            program.servers.get(usize::from(self.course.route.server.0)).map_or(&b""[..], |server| &server.name);
+        let label = program.blocks.get(self.course.route.place.0 as usize).map_or(&b""[..], |block| &block.label);
         probes::location_chosen::fire(self.replies.about(self.course.id).connection, server, label);
     }
 
@@ -107,7 +108,7 @@ impl Runner<'_> {
         let Some(block) = self.loaded.program.blocks.get(place.0 as usize) else { return };
         let (rules, about) = (&block.connection, &self.course.about);
         if !self.rest.ends_as_ready(rules) {
-            self.course.depends.on(Depends::OTHER);
+            self.course.reuse.depends.on(Depends::OTHER);
         }
         if rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age {
             self.set_last_by_terms();
@@ -124,7 +125,7 @@ impl Runner<'_> {
 
     /// Goes on in a location by its name.
     pub(super) fn enter_named(&mut self, name: &[u8]) -> Flow {
-        if !self.course.may_change() {
+        if !self.course.route.may_change() {
             self.tell_of_cycle("while redirect to named location \"@", name);
             return Flow::Status(500);
         }
@@ -133,22 +134,20 @@ impl Runner<'_> {
             self.tell(ErrorLevel::ERROR, || [b"could not find named location \"@", name, b"\""].concat());
             return Flow::Status(500);
         };
-        self.course.proxy_host.clear();
-        (self.course.proxy_port, self.course.slices) = (None, None);
         self.course.forget_place();
-        (self.course.internal, self.course.uri_changed, self.course.whole_path) = (true, false, false);
+        self.course.route.enter_internally();
         self.enter_place(crate::BlockId(block));
         let loaded = Rc::clone(&self.loaded);
         if let Some(limit) = loaded.program.blocks.get(block as usize).and_then(|block| block.limit_except.as_ref()) {
             self.limit_methods(limit);
         }
-        self.end_by_place(self.course.block);
+        self.end_by_place(self.course.route.block);
         Flow::On
     }
 
     /// Goes on at another path of this server.
     pub(super) fn redirect(&mut self, uri: &[u8], args: &[u8]) -> Flow {
-        if !self.course.may_change() {
+        if !self.course.route.may_change() {
             self.tell_of_cycle("while internally redirecting to \"", uri);
             return Flow::Status(500);
         }
@@ -173,11 +172,11 @@ impl Runner<'_> {
     /// What is asked for ends with a slash that is missing.
     pub(super) fn redirect_to_slash(&mut self) -> Flow {
         let mut location = Vec::new();
-        escape(&self.course.uri, Escape::Path, &mut location);
+        escape(&self.course.route.uri, Escape::Path, &mut location);
         location.push(b'/');
-        if !self.course.args.is_empty() {
+        if !self.course.route.args.is_empty() {
             location.push(b'?');
-            location.extend_from_slice(&self.course.args);
+            location.extend_from_slice(&self.course.route.args);
         }
         self.location = Some(location);
         Flow::Status(301)

@@ -56,12 +56,12 @@ impl Runner<'_> {
 
     /// The settings in force.
     pub(super) fn block(loaded: &Loaded, course: &Course) -> Option<usize> {
-        let at = course.block.0 as usize;
+        let at = course.route.block.0 as usize;
         (at < loaded.program.blocks.len()).then_some(at)
     }
 
     pub(super) fn server(&self) -> Option<&VirtualServer> {
-        self.loaded.program.servers.get(usize::from(self.course.server.0))
+        self.loaded.program.servers.get(usize::from(self.course.route.server.0))
     }
 
     /// The host as it was asked for, or the server's name.
@@ -73,7 +73,7 @@ impl Runner<'_> {
 
     /// Whether this is a request within another.
     pub(super) const fn is_sub(&self) -> bool {
-        self.course.sub.is_some()
+        self.course.within.sub.is_some()
     }
 
     /// The connection ends with this answer ([`Course::end_connection`]).

@@ -44,7 +44,7 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn block(&self) -> Option<&'a Block> {
-        self.program().blocks.get(self.course.block.0 as usize)
+        self.program().blocks.get(self.course.route.block.0 as usize)
     }
 
     /// Writes a value.
@@ -69,15 +69,15 @@ impl<'a> Scope<'a> {
     /// to what is bound to them; `None` if it went astray.
     pub fn matches(&mut self, expression: u32, subject: &[u8]) -> Option<bool> {
         let course = &mut *self.course;
-        let (captures, loaded) = (&mut course.captures, self.loaded);
+        let (captures, loaded) = (&mut course.route.captures, self.loaded);
         let mut found = Vec::new();
         let matched = loaded.find(expression, subject, &mut |group, range| found.push((group, range)))?;
         if matched {
             captures.begin(subject);
             found.into_iter().for_each(|(group, range)| captures.set(group, range));
             for (group, slot) in loaded.program.variables.bound(expression) {
-                let value = course.captures.get(usize::from(*group)).map(Box::from);
-                if let Some(place) = course.slots.get_mut(usize::from(*slot)) {
+                let value = course.route.captures.get(usize::from(*group)).map(Box::from);
+                if let Some(place) = course.values.slots.get_mut(usize::from(*slot)) {
                     *place = value;
                 }
             }
@@ -103,7 +103,7 @@ impl<'a> Scope<'a> {
             return false;
         }
         let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
-        let server = self.program().servers.get(usize::from(self.course.server.0));
+        let server = self.program().servers.get(usize::from(self.course.route.server.0));
         let ignored = |name: &[u8]| server.is_some_and(|server| server.ignores_field(name));
         let fields = fields.filter(|field| field.name.len() == name.len() && !ignored(field.name));
         put_joined(fields.map(|field| (field.name, field.value)), name, separator, out)
@@ -113,11 +113,11 @@ impl<'a> Scope<'a> {
     pub fn file_path(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(block) = self.block() else { return false };
         block.root.path.write(self, out);
-        let uri = &self.course.uri;
+        let uri = &self.course.route.uri;
         out.extend_from_slice(match block.root.alias {
             None => uri,
             Some(Alias::Start(length)) => uri.get(length as usize..).unwrap_or_default(),
-            Some(Alias::Path) if self.course.whole_path => uri,
+            Some(Alias::Path) if self.course.route.whole_path => uri,
             Some(Alias::Path) => b"",
         });
         true

@@ -93,8 +93,8 @@ impl Engine {
     /// The exchange cannot be answered: its connection is closed.
     fn give_up(&mut self, replies: &mut dyn Replies, (token, main): (u32, ExchangeId)) {
         let Some(course) = self.rest.requests.of((token, main)) else { return };
-        let inner = course.inner;
-        let begun = course.state == CourseState::Sends;
+        let inner = course.wait.inner;
+        let begun = course.wait.state == CourseState::Sends;
         self.files.on_gone(main, inner, Gone::Cut);
         if !begun && let Some(course) = self.rest.requests.get_mut(token) {
             course.sent.status = CLOSED;
@@ -119,7 +119,7 @@ impl Engine {
             let Some(course) = self.rest.requests.take(record.token) else {
                 continue;
             };
-            self.files.on_gone(id.exchange_id(), course.inner, Gone::Cut);
+            self.files.on_gone(id.exchange_id(), course.wait.inner, Gone::Cut);
             self.rest.give_back(record.token, course);
         }
     }
@@ -136,14 +136,14 @@ impl Rest {
             }
             let main = self.requests.of_mut(record.main).filter(|_| (200..300).contains(&result.status));
             if let Some(main) = main {
-                main.ssi.get_or_insert_default().set(&name, bytes);
+                main.within.ssi.get_or_insert_default().set(&name, bytes);
             }
         }
         if record.is_slice && !self.end_slice(parent, result.slice.take()) {
             return false;
         }
         self.end_placed(parent, id);
-        let children = self.requests.of_mut(parent).and_then(|course| course.children.as_deref_mut());
+        let children = self.requests.of_mut(parent).and_then(|course| course.within.children.as_deref_mut());
         if !record.is_mirror && children.is_some_and(|children| children.say(result)) {
             self.subs.work.push_back(SubWork::GoOn(parent.0, parent.1));
         }

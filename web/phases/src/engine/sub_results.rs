@@ -23,13 +23,13 @@ fn challenges(course: &Course) -> Vec<Vec<u8>> {
     };
     let sent = of(&course.sent.fields);
     // What an upstream said is told even where an error page is in its place.
-    if sent.is_empty() { of(&course.answered) } else { sent }
+    if sent.is_empty() { of(&course.passed.answered) } else { sent }
 }
 
 impl Rest {
     /// Notes how a subrequest ended.
     pub(super) fn note_sub(&mut self, course: &mut Course, request: &Request<'_>) {
-        let Some(sub) = course.sub.as_deref() else { return };
+        let Some(sub) = course.within.sub.as_deref() else { return };
         let (id, parent) = (sub.id, sub.parent);
         if let SubUse::Slice(asked) = &sub.purpose {
             let slice = Some(asked.clone());
@@ -46,7 +46,7 @@ impl Rest {
             result.challenges = challenges(course);
         }
         if !asks {
-            let block = course.loaded.program.blocks.get(course.block.0 as usize);
+            let block = course.loaded.program.blocks.get(course.route.block.0 as usize);
             let most = block.map_or(0, |block| block.subrequests.memory_max);
             let told = course.sent.length;
             result.is_too_long = told.unwrap_or(course.sent.body) > most;
@@ -63,7 +63,8 @@ impl Rest {
     /// has it.
     fn permission_values(&self, course: &mut Course, parent: (u32, ExchangeId), request: &Request<'_>) -> Vec<Vec<u8>> {
         let loaded = Rc::clone(&course.loaded);
-        let block = self.requests.of(parent).and_then(|parent| loaded.program.blocks.get(parent.block.0 as usize));
+        let block =
+            self.requests.of(parent).and_then(|parent| loaded.program.blocks.get(parent.route.block.0 as usize));
         let Some(block) = block else { return Vec::new() };
         let clock = self.clock;
         let mut scope = Scope { loaded: &loaded, course, request, clock: &clock, depth: 0, escapes_captures: false };

@@ -92,7 +92,7 @@ impl Engine {
     pub(super) fn on_client_left_within(&mut self, replies: &mut dyn Replies, id: ExchangeId) {
         let Some(token) = replies.mark(id) else { return };
         let Some(course) = self.rest.requests.of((token, id)) else { return };
-        let (begun, inner) = (course.state == CourseState::Sends, course.inner);
+        let (begun, inner) = (course.wait.state == CourseState::Sends, course.wait.inner);
         let subs = self.rest.subs_of(id);
         let asked = subs.iter().filter_map(|sub| Some(self.rest.subs.table.get(sub)?.token)).collect::<Vec<u32>>();
         let matters = |token: u32| self.rest.relay_of(token).is_some_and(|relay| !relay.rules.ignores_client_end);
@@ -100,7 +100,7 @@ impl Engine {
             return;
         }
         if !begun && let Some(course) = self.rest.requests.of_exchange(replies, id) {
-            (course.sent.status, course.told) = (LEFT, None);
+            (course.sent.status, course.reply.override_status) = (LEFT, None);
         }
         self.files.on_gone(id, inner, Gone::Cut);
         self.rest.end(replies, token, false);
@@ -112,7 +112,7 @@ impl Engine {
 impl super::Rest {
     /// Gives a subrequest its place. Whether who asked is still there, or nobody is needed.
     fn place_sub(&mut self, id: SubId, mut course: Box<Course>) -> bool {
-        let Some(sub) = course.sub.as_deref() else { return false };
+        let Some(sub) = course.within.sub.as_deref() else { return false };
         if !matches!(sub.purpose, SubUse::Mirror) && self.requests.of(sub.parent).is_none() {
             self.subs.forget(id);
             self.recycle(course);

@@ -15,7 +15,7 @@
 //! As with nginx the variables that `set` writes are those of the main request: they are
 //! lent to whichever subrequest runs.
 
-use super::course::Course;
+use super::course::{Course, VariableMemory};
 use super::loaded::Loaded;
 use super::runner::Runner;
 use super::sub_course::{SubCourse, SubId, SubResult, SubUse};
@@ -185,18 +185,16 @@ impl Subs {
 /// What subrequests share with their main request.
 #[derive(Debug, Default)]
 pub(crate) struct SharedValues {
-    slots: Vec<Option<Box<[u8]>>>,
-    cached: Vec<(u16, Option<Box<[u8]>>)>,
+    values: VariableMemory,
     limits: CountedRequest,
     ssi: Option<Box<SsiValues>>,
 }
 
 impl SharedValues {
     fn swap(&mut self, course: &mut Course) {
-        core::mem::swap(&mut self.slots, &mut course.slots);
-        core::mem::swap(&mut self.cached, &mut course.cached);
+        core::mem::swap(&mut self.values, &mut course.values);
         core::mem::swap(&mut self.limits, &mut course.features.limits);
-        core::mem::swap(&mut self.ssi, &mut course.ssi);
+        core::mem::swap(&mut self.ssi, &mut course.within.ssi);
     }
 }
 
@@ -242,7 +240,7 @@ impl super::Rest {
         if let Some(why) = parent.refuses_sub() {
             return Err(why);
         }
-        let of = parent.sub.as_deref();
+        let of = parent.within.sub.as_deref();
         let left = of.map_or(DEPTH_MAX, |sub| sub.left);
         let is_mirror = matches!(asked.purpose, SubUse::Mirror);
         if is_mirror && self.subs.mirrors >= MIRRORS_MAX {
@@ -250,9 +248,9 @@ impl super::Rest {
         }
         let main = of.map_or((token, parent.id), |sub| sub.main);
         let children = match of {
-            None => parent.children.get_or_insert_default(),
+            None => parent.within.children.get_or_insert_default(),
             Some(_) => match self.requests.of_mut(main) {
-                Some(course) => course.children.get_or_insert_default(),
+                Some(course) => course.within.children.get_or_insert_default(),
                 None => return Err(SubRefusal::TooMany),
             },
         };
@@ -268,21 +266,22 @@ impl super::Rest {
             self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(&loaded), id.exchange_id())));
         course.begin_within(parent, &loaded, id.exchange_id());
         course.started = self.clock.now;
-        course.uri.extend_from_slice(asked.uri);
-        course.args.extend_from_slice(asked.args);
+        course.route.uri.extend_from_slice(asked.uri);
+        course.route.args.extend_from_slice(asked.args);
         course.request = Some((*request).into());
         course.body = parent.body.as_ref().filter(|_| asked.has_body).and_then(|body| body.share());
-        let of = parent.sub.as_deref();
+        let of = parent.within.sub.as_deref();
         if is_mirror {
             course.method = parent.method;
             // It may outlive the request, and has its variables as they are now.
-            course.slots.clone_from(&parent.slots);
+            course.values.slots.clone_from(&parent.values.slots);
             course.features.limits.said = parent.features.limits.said;
         }
         if matches!(asked.purpose, SubUse::Slice(_)) {
-            course.go_on_as(parent);
+            course.method = parent.method;
+            course.route.go_on_as(&parent.route);
         }
-        course.sub = Some(Box::new(SubCourse {
+        course.within.sub = Some(Box::new(SubCourse {
             id,
             parent: (token, parent.id),
             main,
@@ -326,7 +325,7 @@ impl super::Rest {
 
     /// A subrequest is over: what it had on loan goes back.
     pub(super) fn end_sub(&mut self, course: &mut Course) {
-        let Some(sub) = course.sub.take() else { return };
+        let Some(sub) = course.within.sub.take() else { return };
         self.subs.alive = self.subs.alive.saturating_sub(1);
         if !matches!(sub.purpose, SubUse::Mirror) {
             let mut values = SharedValues::default();
@@ -346,7 +345,7 @@ impl super::Rest {
         if self.subs.table.is_empty() {
             return None;
         }
-        Some(self.requests.get(token)?.sub.as_deref()?.id)
+        Some(self.requests.get(token)?.within.sub.as_deref()?.id)
     }
 }
 
@@ -360,7 +359,7 @@ fn bare_type(fields: &[u8]) -> Vec<u8> {
 impl Course {
     /// Why it may make no subrequest, as far as it knows.
     pub(super) fn refuses_sub(&self) -> Option<SubRefusal> {
-        let sub = self.sub.as_deref()?;
+        let sub = self.within.sub.as_deref()?;
         if sub.left == 0 {
             return Some(SubRefusal::Cycle);
         }
@@ -370,26 +369,22 @@ impl Course {
     /// Begins as a subrequest of another.
     fn begin_within(&mut self, parent: &Self, loaded: &Rc<Loaded>, id: ExchangeId) {
         *self = Self::new(Rc::clone(loaded), id);
-        self.slots.resize(loaded.program.variables.slots(), None);
-        (self.about, self.peer, self.proxied) = (parent.about, parent.peer, parent.proxied.clone());
-        (self.listener, self.class, self.server) = (parent.listener, parent.class, parent.server);
-        self.secured.session.clone_from(&parent.secured.session);
-        self.series = parent.series;
-        let server = loaded.program.servers.get(usize::from(self.server.0));
-        if let Some(block) = server.map(|server| server.block) {
-            (self.block, self.place) = (block, block);
+        self.values.slots.resize(loaded.program.variables.slots(), None);
+        (self.about, self.series, self.reuse.class) = (parent.about, parent.series, parent.reuse.class);
+        self.client.begin_within(&parent.client);
+        self.route.begin_within(&parent.route);
+        let server = loaded.program.servers.get(usize::from(self.route.server.0));
+        if let Some(server) = server {
+            self.route.settle(server.block);
         }
-        self.internal = true;
-        self.rewritten.ever = true;
-        self.phase = super::course::Phase::Server;
-        self.depends.on(super::course::Depends::OTHER);
+        self.reuse.depends.on(super::course::Depends::OTHER);
     }
 }
 
 impl Runner<'_> {
     /// Makes a subrequest of this request.
     pub(super) fn ask_sub(&mut self, asked: AskedSub<'_>) -> Option<SubId> {
-        self.course.depends.on(super::course::Depends::OTHER);
+        self.course.reuse.depends.on(super::course::Depends::OTHER);
         let uri = asked.uri.to_vec();
         let made = self.rest.ask_sub((self.token, self.course), self.request, asked);
         match made {

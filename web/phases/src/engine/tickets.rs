@@ -30,7 +30,7 @@ impl Tickets {
     /// The request by `token` goes on at this time.
     pub fn delay(&mut self, (token, course): (u32, &mut Course), at: Time) {
         let ticket = self.next(token);
-        course.ticket = Some(ticket);
+        course.wait.ticket = Some(ticket);
         self.expire(ticket, at);
     }
 

@@ -1,7 +1,6 @@
 //! The first of several paths that is there (`try_files`).
 
-use super::course::Phase;
-use super::course_parts::Tried;
+use super::course::{Phase, Tried};
 use super::lookup::At;
 use super::runner::{Flow, Runner};
 use crate::program::{Alias, Block, Target};
@@ -16,10 +15,10 @@ impl Runner<'_> {
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
         let block: &Block = &loaded.program.blocks[at];
         let Some(try_files) = &block.try_files else {
-            self.course.enter(Phase::Content);
+            self.course.route.enter(Phase::Content);
             return Flow::On;
         };
-        while let Some((value, is_directory)) = try_files.tried.get(self.course.at as usize) {
+        while let Some((value, is_directory)) = try_files.tried.get(self.course.route.at as usize) {
             let name = self.scope().get(value);
             let mut path = Vec::new();
             self.root_of(block, &mut path);
@@ -40,14 +39,14 @@ impl Runner<'_> {
                 Err(flow) => return flow,
             };
             if found {
-                if self.course.again.tried == Tried::No {
-                    self.course.again.tried = Tried::Found;
+                if self.course.wait.again.tried == Tried::No {
+                    self.course.wait.again.tried = Tried::Found;
                 }
                 self.take_tried(block, name, *is_directory);
-                self.course.enter(Phase::Content);
+                self.course.route.enter(Phase::Content);
                 return Flow::On;
             }
-            self.course.at += 1;
+            self.course.route.at += 1;
         }
         match &try_files.otherwise {
             Target::Status(status) => Flow::Status(*status),
@@ -67,7 +66,7 @@ impl Runner<'_> {
     fn below_alias<'n>(&self, block: &Block, name: &'n [u8]) -> &'n [u8] {
         match block.root.alias {
             Some(Alias::Start(length)) => {
-                let start = self.course.uri.get(..length as usize);
+                let start = self.course.route.uri.get(..length as usize);
                 start.and_then(|start| name.strip_prefix(start)).unwrap_or(name)
             }
             _ => name,
@@ -77,17 +76,17 @@ impl Runner<'_> {
     /// The path becomes what was tried and found.
     fn take_tried(&mut self, block: &Block, name: Vec<u8>, is_directory: bool) {
         match block.root.alias {
-            None => self.course.uri = name,
+            None => self.course.route.uri = name,
             Some(Alias::Path) => {
                 if !is_directory {
-                    self.course.uri = name;
-                    self.course.whole_path = true;
+                    self.course.route.uri = name;
+                    self.course.route.whole_path = true;
                 }
             }
             Some(Alias::Start(length)) => {
-                let start = self.course.uri.get(..length as usize).unwrap_or_default();
+                let start = self.course.route.uri.get(..length as usize).unwrap_or_default();
                 let rest = name.strip_prefix(start).unwrap_or(&name);
-                self.course.uri = [start, rest].concat();
+                self.course.route.uri = [start, rest].concat();
             }
         }
     }

@@ -39,7 +39,7 @@ impl<'a> Scope<'a> {
 
     /// An argument: the first of its name, whatever its case.
     fn argument(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let arguments = self.course.args.split(|byte| *byte == b'&');
+        let arguments = self.course.route.args.split(|byte| *byte == b'&');
         let value = |argument: &'_ [u8]| {
             let (found, rest) = argument.split_at_checked(name.len())?;
             let value = rest.strip_prefix(b"=")?;
@@ -75,7 +75,7 @@ impl<'a> Scope<'a> {
     /// Of a variable that is made of others: what it was when it was first asked
     /// for.
     fn remembered(&mut self, number: u16, out: &mut Vec<u8>, make: impl FnOnce(&mut Self) -> Option<Vec<u8>>) -> bool {
-        if let Some((_, value)) = self.course.cached.iter().find(|(known, _)| *known == number) {
+        if let Some((_, value)) = self.course.values.cached.iter().find(|(known, _)| *known == number) {
             let Some(value) = value else { return false };
             out.extend_from_slice(value);
             return true;
@@ -85,7 +85,7 @@ impl<'a> Scope<'a> {
             out.extend_from_slice(value);
         }
         let found = value.is_some();
-        self.course.cached.push((number, value.map(Into::into)));
+        self.course.values.cached.push((number, value.map(Into::into)));
         found
     }
 }
@@ -115,7 +115,7 @@ impl Variables for Scope<'_> {
     }
 
     fn write_capture(&mut self, group: u8, out: &mut Vec<u8>) {
-        let Some(bytes) = self.course.captures.get(usize::from(group)) else { return };
+        let Some(bytes) = self.course.route.captures.get(usize::from(group)) else { return };
         let quoted = self.escapes_captures && self.request.path().iter().any(|byte| matches!(byte, b'%' | b'+'));
         if quoted { escape(bytes, Escape::Arguments, out) } else { out.extend_from_slice(bytes) }
     }
@@ -126,7 +126,7 @@ impl Scope<'_> {
     #[cold]
     #[inline(never)]
     fn write_set(&mut self, variable: u16, slot: u16, other: &Variable, out: &mut Vec<u8>) -> bool {
-        match self.course.slots.get(usize::from(slot)).and_then(Option::as_ref) {
+        match self.course.values.slots.get(usize::from(slot)).and_then(Option::as_ref) {
             Some(value) => {
                 out.extend_from_slice(value);
                 true
@@ -136,7 +136,7 @@ impl Scope<'_> {
     }
 
     pub(super) fn write_found(&mut self, variable: u16, found: &Variable, out: &mut Vec<u8>) -> bool {
-        self.course.depends.on(Depends::of(found.reach()));
+        self.course.reuse.depends.on(Depends::of(found.reach()));
         match found {
             // Some are what they were when they were first asked for.
             Variable::Feature(row) if row.lasts => self.first(variable, out, |scope, out| scope.of_feature(row, out)),
@@ -148,7 +148,7 @@ impl Scope<'_> {
             Variable::SentTrailer(name) => named_field(&self.course.sent.trailers, name, out),
             Variable::Argument(name) => self.argument(name, out),
             Variable::Cookie(name) => self.cookie(name, out),
-            Variable::Slot(slot) => match self.course.slots.get(usize::from(*slot)).and_then(Option::as_ref) {
+            Variable::Slot(slot) => match self.course.values.slots.get(usize::from(*slot)).and_then(Option::as_ref) {
                 Some(value) => {
                     out.extend_from_slice(value);
                     true
@@ -170,8 +170,8 @@ impl Scope<'_> {
     /// `$limit_rate`: what was set; else, once there is an answer, what its place says. The
     /// place of a request within another has no say: it is sent as part of that one.
     fn limit_rate(&mut self, out: &mut Vec<u8>) -> bool {
-        let is_main = self.course.sub.is_none();
-        let rate = match (self.course.limit_rate, self.block()) {
+        let is_main = self.course.within.sub.is_none();
+        let rate = match (self.course.reply.limit_rate, self.block()) {
             (None, Some(block)) if is_main && self.course.sent.head > 0 => {
                 let value = block.limit_rate.as_ref().map(|rate| self.get(rate));
                 value.and_then(|value| features::units::size(&value).ok())
@@ -187,7 +187,7 @@ impl Scope<'_> {
         /// The type of what is said of TLS: a byte for the client, four for whether its
         /// certificate was good, and more such values.
         const OF_TLS: u8 = 0x20;
-        let tlvs = self.course.proxied.as_ref().and_then(|told| told.tlvs.as_deref()).unwrap_or_default();
+        let tlvs = self.course.client.proxied.as_ref().and_then(|told| told.tlvs.as_deref()).unwrap_or_default();
         let of_tls = || exchange::tlv(tlvs, OF_TLS)?.split_at_checked(5);
         let value = match wanted {
             TlvValue::Of(kind) => exchange::tlv(tlvs, kind),
@@ -215,7 +215,7 @@ impl Scope<'_> {
             _ => false,
         };
         if volatile {
-            self.course.cached.retain(|(known, _)| *known != number);
+            self.course.values.cached.retain(|(known, _)| *known != number);
         }
         self.remembered(number, out, |scope| match variable {
             Variable::Map(map) => {
@@ -229,7 +229,7 @@ impl Scope<'_> {
                 let geo = program.geos.get(usize::from(*geo))?;
                 let from = match &geo.source {
                     Some(source) => Geo::address(&scope.get(source)),
-                    None => scope.course.peer.map(|peer| peer.ip()),
+                    None => scope.course.client.peer.map(|peer| peer.ip()),
                 };
                 let fields: Vec<&[u8]> = scope
                     .request

@@ -29,7 +29,7 @@ impl RequestView for Scope<'_> {
     }
 
     fn second(&mut self) -> u64 {
-        self.course.depends.on(Depends::SECOND);
+        self.course.reuse.depends.on(Depends::SECOND);
         self.clock.second
     }
 

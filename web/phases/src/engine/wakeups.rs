@@ -19,9 +19,9 @@ impl Engine {
     pub(super) fn go_on_by(&mut self, replies: &mut dyn Replies, ticket: u64, verdict: Option<Verdict>) -> bool {
         let token = ticket as u32;
         let course = self.rest.requests.get_mut(token);
-        let Some(course) = course.filter(|course| course.ticket == Some(ticket)) else { return false };
-        (course.ticket, course.features.auth_basic.verdict) = (None, verdict);
-        if course.filtering.is_some() {
+        let Some(course) = course.filter(|course| course.wait.ticket == Some(ticket)) else { return false };
+        (course.wait.ticket, course.features.auth_basic.verdict) = (None, verdict);
+        if course.reply.filtering.is_some() {
             self.rest.make_ready(token);
             return true;
         }

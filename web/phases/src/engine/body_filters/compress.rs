@@ -29,11 +29,11 @@ const COMPRESSION_WAIT: Duration = Duration::from_secs(5);
 impl Runner<'_> {
     /// What the client takes here.
     pub(in crate::engine) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
-        if self.course.sub.is_some() {
+        if self.course.within.sub.is_some() {
             // What it is part of is coded.
             return Accepted::default();
         }
-        self.course.depends.on(Depends::ENCODING);
+        self.course.reuse.depends.on(Depends::ENCODING);
         let request = self.request;
         let has = |known| request.at().has(known);
         let facts = RequestFacts {
@@ -44,7 +44,7 @@ impl Runner<'_> {
             old: self.course.about.http10,
         };
         if rules.looks_at_agents() {
-            self.course.depends.on(Depends::OTHER);
+            self.course.reuse.depends.on(Depends::OTHER);
         }
         let loaded = &self.loaded;
         rules.accepted(&facts, &mut |expression, agent| loaded.matches(expression, agent))
@@ -79,13 +79,13 @@ impl Runner<'_> {
     /// Which coding an answer gets, which has these lines of fields, too.
     fn choose(&mut self, answer: &Answer, block: &Block, added: &[u8], making: &Making) -> Chosen {
         let rules = &block.features.compression;
-        if !rules.is_on() || self.course.sub.is_some() {
+        if !rules.is_on() || self.course.within.sub.is_some() {
             return Chosen { coding: None, vary: false };
         }
         let accepted = self.accepted(rules);
         if self.request.at().has(Known::Via) {
             // Of answers to proxies the age decides, too.
-            self.course.depends.on(Depends::SECOND);
+            self.course.reuse.depends.on(Depends::SECOND);
         }
         self.with_facts(answer, added, making, |facts| rules.choose(accepted, facts))
     }
@@ -142,7 +142,7 @@ impl Runner<'_> {
         if !self.rest.compressed.as_mut()?.ask(key, content, ticket) {
             return None;
         }
-        self.course.ticket = Some(ticket);
+        self.course.wait.ticket = Some(ticket);
         self.course.features.compression.waited_by = Some(ticket);
         self.rest.tickets.expire(ticket, self.clock.now + COMPRESSION_WAIT);
         Some(Flow::Waits(On::Helper))
@@ -194,7 +194,7 @@ impl Runner<'_> {
             AnswerBody::File(file) if !making.is_needed() && file.size <= FILE_MAX && !passes => {
                 let content = self.compressible(*file, coding, rules.level);
                 let (Some((key, _)), Some(bodies)) = (content, self.rest.compressed.as_mut()) else {
-                    self.course.depends.on(Depends::SECOND);
+                    self.course.reuse.depends.on(Depends::SECOND);
                     return vary;
                 };
                 let body = match bodies.find(key) {
@@ -202,7 +202,7 @@ impl Runner<'_> {
                     Compressed::AsItIs => return vary,
                     Compressed::Unknown => {
                         // What could not be compressed in time is sent as it is, this time.
-                        self.course.depends.on(Depends::SECOND);
+                        self.course.reuse.depends.on(Depends::SECOND);
                         return vary;
                     }
                 };
@@ -218,12 +218,12 @@ impl Runner<'_> {
                 let takes_little = self.replies.flow(self.course.id).room < ENCODED_ROOM;
                 if takes_little || self.rest.makings.count() > ENCODED_MAX {
                     // Each of them holds memory for as long as its client takes.
-                    self.course.depends.on(Depends::SECOND);
+                    self.course.reuse.depends.on(Depends::SECOND);
                     return vary;
                 }
                 let level = rules.level_by_piece(coding);
                 let Some(encoder) = self.rest.encoders.take(coding, level) else {
-                    self.course.depends.on(Depends::SECOND);
+                    self.course.reuse.depends.on(Depends::SECOND);
                     return vary;
                 };
                 let filter = Filter::encode(encoder, (coding, level));

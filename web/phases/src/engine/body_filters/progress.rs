@@ -95,9 +95,9 @@ impl Engine {
         let now = replies.now();
         self.rest.clock.now = now;
         let Some(course) = self.rest.requests.get_mut(token) else { return };
-        let Some(mut filtering) = course.filtering.take() else { return };
+        let Some(mut filtering) = course.reply.filtering.take() else { return };
         filtering.is_ready = false;
-        let (id, inner, of_file) = (course.id, course.inner, filtering.of_file);
+        let (id, inner, of_file) = (course.id, course.wait.inner, filtering.of_file);
         let progress = self.rest.progress(replies, token, &mut filtering);
         match progress {
             // What came of it is sent, and its client can tell that it is not all.
@@ -136,7 +136,7 @@ impl Engine {
             Progress::Waits(On::Clock(_) | On::Place | On::Room | On::Source | On::Helper) => {}
         }
         if let Some(course) = self.rest.requests.get_mut(token) {
-            course.filtering = Some(filtering);
+            course.reply.filtering = Some(filtering);
         }
         self.rest.read_more(replies, token);
         if of_file {
@@ -150,13 +150,13 @@ impl Engine {
 impl Rest {
     /// Whether an answer is being made.
     fn is_made(&self, token: u32, id: ExchangeId) -> bool {
-        self.requests.of((token, id)).is_some_and(|course| course.filtering.is_some())
+        self.requests.of((token, id)).is_some_and(|course| course.reply.filtering.is_some())
     }
 
     /// Whether a request waits for no time.
     fn waits_untimed(&self, token: u32) -> bool {
         let course = self.requests.get(token);
-        course.is_some_and(|course| course.ticket.is_none())
+        course.is_some_and(|course| course.wait.ticket.is_none())
     }
 
     fn progress(&mut self, replies: &mut dyn Replies, token: u32, filtering: &mut Filtering) -> Progress {

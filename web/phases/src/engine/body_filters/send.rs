@@ -70,7 +70,7 @@ impl Runner<'_> {
         let made = filtering.step((&mut out, WHOLE_OUT_MAX), &mut budget, &mut self.scope());
         let Ok(ended) = made else { return Made::Broken };
         let Some(postponed) = &mut filtering.postponed else { return Made::Broken };
-        let include = self.course.include.take();
+        let include = self.course.within.include.take();
         if ended && include.is_none() {
             let mut coded = Vec::new();
             let whole = out.len();
@@ -97,7 +97,7 @@ impl Runner<'_> {
         }
         postponed.push_own(out);
         if let Some(include) = include {
-            self.course.depends.on(crate::engine::course::Depends::OTHER);
+            self.course.reuse.depends.on(crate::engine::course::Depends::OTHER);
             self.replies.be_patient(self.course.id);
             self.rest.place((self.token, self.course), self.request, postponed, *include);
         }
@@ -118,8 +118,8 @@ impl Runner<'_> {
             self.course.sent.body += u64::from(body.len());
             filtering.told += u64::from(body.len());
         }
-        self.course.filtering = Some(Box::new(filtering));
-        self.course.state = CourseState::Sends;
+        self.course.reply.filtering = Some(Box::new(filtering));
+        self.course.wait.state = CourseState::Sends;
         Flow::Done
     }
 
@@ -130,7 +130,7 @@ impl Runner<'_> {
 
     /// Whether fields follow the body.
     pub(in crate::engine) fn expects_trailers(&self) -> bool {
-        let Some(at) = Self::block(&self.loaded, self.course).filter(|_| self.course.sub.is_none()) else {
+        let Some(at) = Self::block(&self.loaded, self.course).filter(|_| self.course.within.sub.is_none()) else {
             return false;
         };
         expects_trailers(&self.loaded.program.blocks[at], self.course.sent.status)

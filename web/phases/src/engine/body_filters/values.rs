@@ -28,7 +28,7 @@ impl Course {
     /// The fields behind the body, as lines.
     pub(in crate::engine) fn trailers(&mut self, clock: &Clock) -> Vec<u8> {
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.blocks.get(self.block.0 as usize) else { return Vec::new() };
+        let Some(block) = loaded.program.blocks.get(self.route.block.0 as usize) else { return Vec::new() };
         let safe = crate::engine::reply::is_added_to(self.sent.status);
         // As nginx has it, those of the upstream come first.
         let mut lines = self.passed_trailers(block);
@@ -64,11 +64,11 @@ impl FilterValues for Scope<'_> {
     }
 
     fn ssi(&mut self) -> &mut SsiValues {
-        self.course.ssi.get_or_insert_default()
+        self.course.within.ssi.get_or_insert_default()
     }
 
     fn path(&mut self) -> Vec<u8> {
-        self.course.uri.clone()
+        self.course.route.uri.clone()
     }
 
     fn include(&mut self, include: Include) -> bool {
@@ -77,11 +77,11 @@ impl FilterValues for Scope<'_> {
             Scope::tell(self, || text);
             return false;
         }
-        self.course.include = Some(Box::new(include));
+        self.course.within.include = Some(Box::new(include));
         true
     }
 
     fn waits(&self) -> bool {
-        self.course.include.is_some()
+        self.course.within.include.is_some()
     }
 }
