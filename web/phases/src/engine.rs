@@ -269,8 +269,8 @@ impl Engine {
         self.rest.ready_by_path &= self.rest.by_path;
         let program = &self.loaded.program;
         let first = program.listeners.first().and_then(|listener| listener.servers.first());
-        let first = first.and_then(|server| program.servers.get(usize::from(server.0)));
-        let block = first.and_then(|server| program.blocks.get(server.block.0 as usize));
+        let first = first.and_then(|server| program.server(*server));
+        let block = first.and_then(|server| program.block(server.block));
         self.rest.requests_max = block.map_or(u32::MAX, |block| block.connection.requests);
         self.rest.age_max = block.map_or(Duration::MAX, |block| block.connection.age);
         self.rest.share = self.loaded.program.silos.join();

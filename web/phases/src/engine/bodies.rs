@@ -51,7 +51,7 @@ impl Runner<'_> {
     /// Reads the request's body: see the module.
     pub(super) fn read_body(&mut self, how: BodyReading) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let block = Self::block(&loaded, self.course).map(|at| &loaded.program.blocks[at]);
+        let block = loaded.program.block(self.course.route.block);
         let is_filed = block.is_some_and(|block| block.body.in_file != BodyFiles::Long);
         if self.course.body.is_none() && is_filed && self.request.known(Known::ContentLength).is_some() {
             // One that is empty has a file, too.
@@ -112,7 +112,7 @@ impl Runner<'_> {
     pub(super) fn repeat_body(&mut self) -> bool {
         let ticket = self.rest.tickets.next(self.token);
         let loaded = Rc::clone(&self.loaded);
-        let block = loaded.program.blocks.get(self.course.route.block.0 as usize);
+        let block = loaded.program.block(self.course.route.block);
         let (store, is_plain) = (loaded.bodies.borrow(), matches!(self.course.method, Method::Get | Method::Head));
         let Some(((body, store), block)) = self.course.body.as_deref_mut().zip(store.as_ref()).zip(block) else {
             return false;
@@ -147,7 +147,7 @@ impl Runner<'_> {
         }
         let long = self.course.body.as_ref().filter(|body| body.read() != Some(0));
         let Some(path) = long.and_then(|body| body.path()) else { return };
-        let block = self.loaded.program.blocks.get(self.course.route.block.0 as usize);
+        let block = self.loaded.program.block(self.course.route.block);
         let asked = block.is_some_and(|block| block.body.in_file != BodyFiles::Long);
         let level = if asked { ErrorLevel::WARN.milder() } else { ErrorLevel::WARN };
         self.tell(level, || [b"a client request body is buffered to a temporary file ", path].concat());

@@ -156,12 +156,7 @@ impl Engine {
             BodyEvent::Read(read) => {
                 received.on_read();
                 let news = BodyNews::Piece(read);
-                match self.rest.sub_at(token) {
-                    Some(id) => {
-                        self.with_sub(replies, id, |engine, within, token| engine.on_body_news(within, token, news));
-                    }
-                    None => self.on_body_news(replies, token, news),
-                }
+                self.with_any(replies, token, |engine, replies| engine.on_body_news(replies, token, news));
             }
         }
         None

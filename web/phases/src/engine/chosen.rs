@@ -48,7 +48,7 @@ impl Engine {
     ) {
         course.reuse.depends.on(Depends::OTHER);
         let clock = &self.rest.clock;
-        let mut scope = Scope { loaded, course, request, clock, depth: 0, escapes_captures: false };
+        let mut scope = Scope::new((loaded, course), request, clock);
         let _ = scope.matches(expression, &name);
     }
 }

@@ -15,8 +15,7 @@ impl Runner<'_> {
     /// The content phase.
     pub(super) fn content(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
-        let block: &Block = &loaded.program.blocks[at];
+        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
         if block.mirrors && !self.is_sub() {
             match self.mirror(block) {
                 Flow::On => {}
@@ -193,9 +192,8 @@ impl Runner<'_> {
     /// Text of the configuration's own.
     pub(super) fn answer_text(&mut self, status: u16, text: Vec<u8>) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
+        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
         self.course.route.enter(Phase::Content);
-        let block = &loaded.program.blocks[at];
         self.course.sent.is_text = !block.filters.any();
         let mut answer = Answer::new(status, AnswerBody::Bytes(text));
         answer.media_type = Some(self.media_type(block));

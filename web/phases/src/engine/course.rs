@@ -22,7 +22,7 @@ mod within;
 
 use super::course_body::CourseBody;
 use super::loaded::Loaded;
-use client::Client;
+pub(super) use client::Client;
 use exchange::{About, ExchangeId, Ready, Replies, Transport};
 use features::FeatureParts;
 pub(super) use passed::{KeptContent, LeftBehind, PassedOn};
@@ -145,7 +145,7 @@ impl Course {
 
     /// Whether its answer tells how long its connection is kept.
     pub fn tells_keep_alive(&self) -> bool {
-        let block = self.loaded.program.blocks.get(self.route.block.0 as usize);
+        let block = self.loaded.program.block(self.route.block);
         block.is_some_and(|block| block.connection.keepalive_told.is_some())
     }
 

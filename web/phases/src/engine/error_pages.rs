@@ -22,8 +22,7 @@ impl Runner<'_> {
             return Flow::Done;
         }
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return self.page(None, status) };
-        let block = &loaded.program.blocks[at];
+        let Some(block) = loaded.program.block(self.course.route.block) else { return self.page(None, status) };
         if let Some(flow) = self.stub(status).or_else(|| self.refuse_unsliced(status)) {
             return flow;
         }
@@ -84,7 +83,7 @@ impl Runner<'_> {
                 self.course.reply.override_status = Some(told);
                 self.location = Some(target);
                 let loaded = Rc::clone(&self.loaded);
-                let block = Self::block(&loaded, self.course).map(|at| &loaded.program.blocks[at]);
+                let block = loaded.program.block(self.course.route.block);
                 self.page(block, told)
             }
         }

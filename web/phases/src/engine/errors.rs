@@ -40,7 +40,7 @@ impl Runner<'_> {
 
     /// A file cannot be opened.
     pub(super) fn tell_of_file(&self, what: &str, path: &[u8], told: &str, why: &str) {
-        let block = self.loaded.program.blocks.get(self.course.route.block.0 as usize);
+        let block = self.loaded.program.block(self.course.route.block);
         if why == MISSING && block.is_some_and(|block| !block.log_not_found) {
             return;
         }
@@ -52,7 +52,7 @@ impl Runner<'_> {
     /// What is only looked at may not be come to. A link that may not be followed is passed
     /// over without a word.
     pub(super) fn tell_of_unreached(&self, path: &[u8]) {
-        let block = self.loaded.program.blocks.get(self.course.route.block.0 as usize);
+        let block = self.loaded.program.block(self.course.route.block);
         if block.is_some_and(|block| block.symlinks.kind == SymlinkKind::Followed) {
             let line = || [b"stat() \"", path, b"\" failed (", FORBIDDEN.as_bytes(), b")"].concat();
             self.tell(ErrorLevel::CRIT, line);
@@ -127,7 +127,7 @@ fn put_line(
     (level, connection): (ErrorLevel, u64),
     say: impl FnOnce(&mut Vec<u8>),
 ) -> bool {
-    let block = loaded.program.blocks.get(block.0 as usize);
+    let block = loaded.program.block(block);
     block.is_some_and(|block| put_in(loaded, &block.error_logs, clock, (level, Some(connection)), say))
 }
 
@@ -159,7 +159,7 @@ fn about(loaded: &Loaded, course: &Course, (request, url): (&Request<'_>, Option
     out.extend_from_slice(b", client: ");
     put_address(course.client.peer, out);
     out.extend_from_slice(b", server: ");
-    if let Some(server) = loaded.program.servers.get(usize::from(course.route.server.0)) {
+    if let Some(server) = loaded.program.server(course.route.server) {
         out.extend_from_slice(&server.name);
     }
     let mut part = |name: &[u8], value: Option<&[u8]>| {
@@ -198,7 +198,7 @@ pub(super) fn tell_of_connection(
 ) {
     let program = &loaded.program;
     let Some(listener) = program.listeners.get(usize::from(listener)) else { return };
-    let server = listener.servers.first().and_then(|server| program.servers.get(usize::from(server.0)));
+    let server = listener.servers.first().and_then(|server| program.server(*server));
     let Some(server) = server else { return };
     put_line(loaded, server.block, clock, (level, about.connection), |line| {
         say(line);

@@ -291,7 +291,7 @@ impl Scope<'_> {
     }
 
     fn server_name(&self) -> &[u8] {
-        self.program().servers.get(usize::from(self.course.route.server.0)).map_or(b"", |server| &server.name)
+        self.program().server(self.course.route.server).map_or(b"", |server| &server.name)
     }
 
     /// `$fastcgi_script_name` or, with `info`, `$fastcgi_path_info`.

@@ -115,7 +115,7 @@ impl Runner<'_> {
             return params;
         }
         let loaded = Rc::clone(&self.loaded);
-        let server = loaded.program.servers.get(usize::from(self.course.route.server.0));
+        let server = loaded.program.server(self.course.route.server);
         let ignored = |name: &[u8]| {
             let is_param = |param: &crate::gateways::GatewayParam| {
                 param.name.strip_prefix(b"HTTP_").is_some_and(|written| is_field(written, name))

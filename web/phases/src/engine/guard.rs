@@ -12,8 +12,8 @@ impl Runner<'_> {
     /// Whether it may come so soon, and with so many others.
     pub(super) fn limits(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
-        let rules = &loaded.program.blocks[at].features.limits;
+        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
+        let rules = &block.features.limits;
         if rules.is_empty() {
             return Flow::On;
         }
@@ -33,8 +33,7 @@ impl Runner<'_> {
     /// Whether its client may see this.
     pub(super) fn access(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
-        let block = &loaded.program.blocks[at];
+        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
         let (rules, password): (&AccessRules, _) = (&block.access, block.features.asks_for_password());
         if rules.is_empty() && password.is_none() {
             return Flow::On;

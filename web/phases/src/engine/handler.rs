@@ -76,7 +76,7 @@ impl Engine {
         let mut find = |expression: u32, name: &[u8]| loaded.matches(expression, name);
         let place = if is_named { terms.names.find(authority, &mut find) } else { 0 };
         let server = terms.servers.get(usize::from(place)).copied();
-        let block = server.and_then(|server| program.servers.get(usize::from(server.0))).map(|server| server.block);
+        let block = server.and_then(|server| program.server(server)).map(|server| server.block);
         let Some((server, block)) = server.zip(block) else { return false };
         let token = self.rest.requests.reserve();
         let mut course = self.rest.begin(&loaded, id, &request, replies);
@@ -123,7 +123,7 @@ impl Handler for Engine {
         course.route.uri.push(b'/');
         let mut rest = self.rest.spare.bytes();
         // The path is read before the host is known.
-        let default = listener.servers.first().and_then(|server| loaded.program.servers.get(usize::from(server.0)));
+        let default = listener.servers.first().and_then(|server| loaded.program.server(*server));
         let merges = default.is_none_or(|server| server.merge_slashes);
         let is_path = matches!(request.form(), Form::Origin | Form::Absolute);
         let is_path = is_path && normalise_as(request.path(), &mut rest, merges).is_ok();
@@ -163,7 +163,7 @@ impl Handler for Engine {
             return self.hang_up_on(replies, token, course);
         };
         course.route.server = *server;
-        if let Some(block) = loaded.program.servers.get(usize::from(server.0)).map(|server| server.block) {
+        if let Some(block) = loaded.program.server(*server).map(|server| server.block) {
             course.route.settle(block);
         }
         self.rest.clock.now = replies.now();
@@ -220,10 +220,7 @@ impl Handler for Engine {
         if mark & SHARED != 0 {
             return self.on_shared_event(replies, (id, mark), event);
         }
-        match self.rest.sub_at(mark) {
-            Some(sub) => self.on_upstream_of_sub(replies, sub, (id, mark), event),
-            None => self.on_upstream_event(replies, id, mark, event),
-        }
+        self.with_any(replies, mark, |engine, replies| engine.on_upstream_event(replies, id, mark, event))
     }
 
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {

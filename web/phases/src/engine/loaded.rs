@@ -95,8 +95,8 @@ impl Loaded {
     pub fn series(&self, replies: &dyn Replies, server: ServerId, place: BlockId) -> Option<u16> {
         let known = self.series.get(place.0 as usize)?;
         if known.get() == Ready::OF_HOST {
-            let host = &self.program.servers.get(usize::from(server.0))?.name;
-            let label = &self.program.blocks.get(place.0 as usize)?.label;
+            let host = &self.program.server(server)?.name;
+            let label = &self.program.block(place)?.label;
             known.set(replies.series(if host.is_empty() { b"_" } else { host }, label)?);
         }
         Some(known.get())

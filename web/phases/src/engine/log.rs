@@ -30,7 +30,7 @@ impl Rest {
                 // Its end is that of the whole.
                 return;
             }
-            let block = course.loaded.program.blocks.get(course.route.block.0 as usize);
+            let block = course.loaded.program.block(course.route.block);
             if !block.is_some_and(|block| block.log_subrequest) {
                 return;
             }
@@ -65,7 +65,7 @@ impl Rest {
         if course.loaded.finds_clients() {
             let loaded = Rc::clone(&course.loaded);
             course.client.proxied = loaded.proxied(replies, id);
-            set_real_address_of_ready(&loaded, course, request);
+            set_real_address_of_ready(&loaded.program, course, request);
         }
         course.route.args.clear();
         course.route.args.extend_from_slice(request.query().unwrap_or_default());
@@ -94,8 +94,8 @@ const OFTEN: u32 = 4;
 /// The lines of a ready answer in this second, with what stands in all of them.
 fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec<LogFormat> {
     let loaded = Rc::clone(&course.loaded);
-    let Some(block) = loaded.program.blocks.get(course.route.block.0 as usize) else { return Vec::new() };
-    let mut scope = Scope { loaded: &loaded, course, request, clock, depth: 0, escapes_captures: false };
+    let Some(block) = loaded.program.block(course.route.block) else { return Vec::new() };
+    let mut scope = Scope::new((&loaded, course), request, clock);
     let mut fixed = |number: u16, out: &mut Vec<u8>| {
         let variable = loaded.program.variables.get(number)?;
         is_fixed(variable).then(|| scope.write_variable(number, out))
@@ -108,7 +108,7 @@ fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec
 /// goes to the same log whatever is asked for.
 fn quick_lines(course: &Course, fixed: &[LogFormat]) -> Vec<(u16, QuickLine)> {
     let program = course.loaded.program();
-    let Some(block) = program.blocks.get(course.route.block.0 as usize) else { return Vec::new() };
+    let Some(block) = program.block(course.route.block) else { return Vec::new() };
     let part = |number: u16| match program.variables.get(number)? {
         // Unless its head may tell of another.
         Variable::Core(Core::RemoteAddr) if !course.loaded.finds_clients() => Some(HeadPart::Address),
@@ -167,7 +167,7 @@ fn put_host(course: &Course, authority: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     host_of(authority, out);
     if out.len() == start {
-        let server = course.loaded.program().servers.get(usize::from(course.route.server.0));
+        let server = course.loaded.program().server(course.route.server);
         out.extend_from_slice(server.map_or(&b""[..], |server| &server.name));
     }
 }
@@ -190,13 +190,13 @@ fn is_fixed(variable: &Variable) -> bool {
 /// Writes the lines of a request; of those that were prepared, by `fixed`.
 fn write_lines(course: &mut Course, request: &Request<'_>, clock: &Clock, fixed: &[LogFormat]) {
     let loaded = Rc::clone(&course.loaded);
-    let Some(block) = loaded.program.blocks.get(course.route.block.0 as usize) else { return };
+    let Some(block) = loaded.program.block(course.route.block) else { return };
     if block.logs.is_empty() {
         return;
     }
     let mut logs = loaded.logs.borrow_mut();
     let Some(logs) = logs.as_mut() else { return };
-    let mut scope = Scope { loaded: &loaded, course, request, clock, depth: 0, escapes_captures: false };
+    let mut scope = Scope::new((&loaded, course), request, clock);
     for (at, line) in block.logs.iter().enumerate() {
         let format = fixed.get(at).or_else(|| loaded.program.formats.get(usize::from(line.format)));
         let (Some(format), Some(target)) = (format, loaded.program.logs.get(usize::from(line.log))) else { continue };

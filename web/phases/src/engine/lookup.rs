@@ -33,7 +33,7 @@ impl Runner<'_> {
     /// Whether nothing of a path leads up but the root that was written so
     /// (`root ../www`).
     fn root_alone_leads_up(&self, path: &[u8]) -> bool {
-        let block = Self::block(&self.loaded, self.course).and_then(|at| self.loaded.program.blocks.get(at));
+        let block = self.loaded.program.block(self.course.route.block);
         let Some(root) = block.and_then(|block| block.root.path.constant()) else { return false };
         let Some(rest) = path.strip_prefix(root) else { return false };
         let apart = root.ends_with(b"/") || matches!(rest, [] | [b'/', ..]);
@@ -43,8 +43,8 @@ impl Runner<'_> {
     /// Which links a path may lead over here.
     pub(super) fn links(&mut self, path: &[u8]) -> LinkRule {
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return LinkRule::Followed };
-        let rules = &loaded.program.blocks[at].symlinks;
+        let Some(block) = loaded.program.block(self.course.route.block) else { return LinkRule::Followed };
+        let rules = &block.symlinks;
         if rules.kind == SymlinkKind::Followed {
             return LinkRule::Followed;
         }

@@ -8,7 +8,6 @@
 //! ```
 
 use super::Engine;
-use super::course::Course;
 use super::loaded::Loaded;
 use super::named::Names;
 use super::relay_run::NameNews;
@@ -169,20 +168,10 @@ impl Engine {
 
     /// A request that waits by this ticket goes on; whether it is still there.
     fn with_ticket(&mut self, replies: &mut dyn Replies, ticket: u64, news: NameNews) -> bool {
-        let token = ticket as u32;
-        let course = self.rest.requests.get_mut(token);
-        let Some(course) = course.filter(|course: &&mut Course| course.wait.ticket == Some(ticket)) else {
-            return false;
-        };
-        course.wait.ticket = None;
-        match self.rest.sub_at(token) {
-            Some(sub) => {
-                self.with_sub(replies, sub, |engine, within, token| {
-                    engine.run_early(within, token, |runner| runner.on_names(news));
-                });
-            }
-            None => self.run_early(replies, token, |runner| runner.on_names(news)),
-        }
+        let Some((token, _)) = self.rest.requests.by_ticket(ticket) else { return false };
+        self.with_any(replies, token, |engine, replies| {
+            engine.run_early(replies, token, |runner| runner.on_names(news));
+        });
         true
     }
 }

@@ -4,10 +4,7 @@
 use super::Rest;
 use super::course::CourseState;
 use super::filtered_body::Filtering;
-use app::PathFigures;
-use exchange::{
-    About, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams,
-};
+use exchange::{About, ExchangeId, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams};
 use semantics::{Request, Status};
 use wire::Time;
 
@@ -42,7 +39,7 @@ impl Passing<'_> {
     }
 }
 
-/// Files have none.
+/// Files ask for none; nor, of replies, for what is left to the defaults here.
 impl Upstreams for Passing<'_> {}
 
 impl Replies for Passing<'_> {
@@ -52,14 +49,6 @@ impl Replies for Passing<'_> {
 
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         self.replies.reply(id, request, reply, body)
-    }
-
-    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
-        self.replies.series(host, location)
-    }
-
-    fn set_series(&mut self, id: ExchangeId, series: u16) {
-        self.replies.set_series(id, series);
     }
 
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
@@ -147,28 +136,12 @@ impl Replies for Passing<'_> {
         self.replies.about(id)
     }
 
-    fn opening(&self, id: ExchangeId) -> Opening<'_> {
-        self.replies.opening(id)
-    }
-
-    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        self.replies.path_figures(id)
-    }
-
     fn totals(&self) -> Totals {
         self.replies.totals()
     }
 
     fn set_last(&mut self, id: ExchangeId) {
         self.replies.set_last(id);
-    }
-
-    fn refuse_body(&mut self, id: ExchangeId) {
-        self.replies.refuse_body(id);
-    }
-
-    fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        self.replies.set_terms(id, number);
     }
 
     fn flow(&self, id: ExchangeId) -> ReplyFlow {

@@ -72,7 +72,7 @@ impl Runner<'_> {
             return None;
         }
         let loaded = Rc::clone(&self.loaded);
-        let block = &loaded.program.blocks[Self::block(&loaded, self.course)?];
+        let block = loaded.program.block(self.course.route.block)?;
         limit_rate::rate_of(block, self.course.reply.limit_rate, &mut self.scope(), length)
     }
 
@@ -213,7 +213,7 @@ impl Runner<'_> {
 
     /// Whether answers without a length may be chunked here.
     fn chunks(&self) -> bool {
-        Self::block(&self.loaded, self.course).is_some_and(|at| self.loaded.program.blocks[at].fields.chunked)
+        self.loaded.program.block(self.course.route.block).is_some_and(|block| block.fields.chunked)
     }
 
     /// The bytes of an answer; or the file that has them, if it is not in memory.

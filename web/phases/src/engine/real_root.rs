@@ -12,9 +12,9 @@ impl Runner<'_> {
     /// comes to; what is to be done before it goes on.
     #[cold]
     pub(super) fn find_real_root(&mut self) -> Option<Flow> {
-        let block = Self::block(&self.loaded, self.course)?;
         let loaded = std::rc::Rc::clone(&self.loaded);
-        let path = self.scope().get(&loaded.program.blocks.get(block)?.root.path);
+        let block = loaded.program.block(self.course.route.block)?;
+        let path = self.scope().get(&block.root.path);
         let second = self.clock.second;
         if let Some((asked, found)) = self.files.take_real_path(self.token) {
             self.course.wait.waited = false;

@@ -60,8 +60,7 @@ impl Runner<'_> {
             return self.note_left_answer(status);
         }
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
-        let block = &loaded.program.blocks[at];
+        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
         if status >= 300 && rules.intercepts && block.error_pages.iter().any(|page| page.status == status) {
             self.keep_answer();
             if status == 401 {
@@ -263,7 +262,7 @@ impl Runner<'_> {
 
     /// Whether `gunzip` is on here.
     fn unpacks(&self) -> bool {
-        let block = Self::block(&self.loaded, self.course).map(|at| &self.loaded.program.blocks[at]);
+        let block = self.loaded.program.block(self.course.route.block);
         block.is_some_and(|block| block.filters.has(FilterSet::GUNZIP))
     }
 
@@ -436,8 +435,7 @@ impl Runner<'_> {
     /// upstream says and what the configuration adds, as in any other.
     fn put_switching_fields(&mut self, mut answer: Answer, lines: &mut Vec<u8>) {
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return };
-        let block = &loaded.program.blocks[at];
+        let Some(block) = loaded.program.block(self.course.route.block) else { return };
         let mut added = core::mem::take(&mut self.course.reply.kept_fields);
         self.tell_beforehand(&answer, block);
         self.add_fields(&mut answer, block, &mut added);

@@ -38,8 +38,8 @@ impl Runner<'_> {
             return false;
         }
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return false };
-        loaded.program.blocks[at].early_hints.iter().any(|value| self.scope().is_true(value))
+        let Some(block) = loaded.program.block(self.course.route.block) else { return false };
+        block.early_hints.iter().any(|value| self.scope().is_true(value))
     }
 }
 

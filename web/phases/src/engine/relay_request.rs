@@ -179,7 +179,7 @@ impl Runner<'_> {
         let passes = rules.passes_body && rules.body.is_none();
         let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
         // The length of chunks is known, where all of them are there.
-        let block = self.loaded.program.blocks.get(self.course.route.block.0 as usize);
+        let block = self.loaded.program.block(self.course.route.block);
         let keeps = block.map_or(0, |block| block.body.buffer);
         let stream = BodyStream { length: body.length.or(body.at_hand), records: false, ended: false, keeps };
         // Without chunks there is no telling where it ends.
@@ -379,7 +379,7 @@ impl Runner<'_> {
             return;
         }
         let loaded = Rc::clone(&self.loaded);
-        let server = loaded.program.servers.get(usize::from(self.course.route.server.0));
+        let server = loaded.program.server(self.course.route.server);
         for field in self.request.fields() {
             let ignored = server.is_some_and(|server| server.ignores_field(field.name));
             if !ignored && !request.replaced.has(field.name) {

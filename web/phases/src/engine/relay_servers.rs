@@ -37,7 +37,7 @@ impl Runner<'_> {
             return Ok(Servers::Own(Box::new(Balancer::new(Arc::new(group)))));
         }
         let UpstreamPlace::Host { name, port: told } = place else { return Err(502) };
-        let block = self.loaded.program.blocks.get(self.course.route.block.0 as usize);
+        let block = self.loaded.program.block(self.course.route.block);
         if let Some(resolver) = block.and_then(|block| block.resolver.clone()) {
             // Where none is written, it is that of the scheme.
             let port = told.and_then(parse_port).or(port).unwrap_or_default();

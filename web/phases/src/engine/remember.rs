@@ -14,7 +14,7 @@ impl Runner<'_> {
     pub(super) fn is_shared(&self) -> bool {
         let (course, request) = (&*self.course, self.request);
         let no_query = course.reuse.depends.has(Depends::QUERY);
-        let keeps = self.loaded.program.blocks.get(course.route.block.0 as usize);
+        let keeps = self.loaded.program.block(course.route.block);
         // What most that are not depend on is asked first.
         !course.reuse.depends.has(Depends::OTHER)
             && course.method == Method::Get

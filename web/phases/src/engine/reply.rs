@@ -44,8 +44,7 @@ impl Runner<'_> {
     /// Sends an answer: it passes what nginx's filters do, in their order.
     pub(super) fn send_on(&mut self, mut answer: Answer) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
-        let block = &loaded.program.blocks[at];
+        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::HangUp };
         answer.status = self.course.reply.override_status.unwrap_or(answer.status);
         self.lead_on(&mut answer);
         // `default_type ""`: there is none.

@@ -68,6 +68,13 @@ impl RequestTable {
         self.of_mut((replies.mark(id)?, id))
     }
 
+    /// The request that waits by this ticket, which is used up, and its place.
+    pub fn by_ticket(&mut self, ticket: u64) -> Option<(u32, &mut Course)> {
+        let course = self.get_mut(ticket as u32).filter(|course| course.wait.ticket == Some(ticket))?;
+        course.wait.ticket = None;
+        Some((ticket as u32, course))
+    }
+
     /// Takes a request out of its place.
     pub fn take(&mut self, token: u32) -> Option<Box<Course>> {
         self.places.get_mut(token as usize)?.take()

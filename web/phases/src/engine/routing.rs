@@ -13,7 +13,7 @@ impl Runner<'_> {
     /// Finds the location.
     pub(super) fn find(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(server) = loaded.program.servers.get(usize::from(self.course.route.server.0)) else {
+        let Some(server) = loaded.program.server(self.course.route.server) else {
             return Flow::Status(500);
         };
         self.course.route.uri_changed = false;
@@ -32,7 +32,7 @@ impl Runner<'_> {
         }
         let block = found.map_or(server.block, crate::BlockId);
         self.enter_place(block);
-        let Some(settings) = loaded.program.blocks.get(block.0 as usize) else { return Flow::Status(500) };
+        let Some(settings) = loaded.program.block(block) else { return Flow::Status(500) };
         if settings.internal && !self.course.route.internal {
             return Flow::Status(404);
         }
@@ -92,9 +92,8 @@ impl Runner<'_> {
     #[cold]
     fn trace_place(&self) {
         let program = &self.loaded.program;
-        let server =
-            program.servers.get(usize::from(self.course.route.server.0)).map_or(&b""[..], |server| &server.name);
-        let label = program.blocks.get(self.course.route.place.0 as usize).map_or(&b""[..], |block| &block.label);
+        let server = program.server(self.course.route.server).map_or(&b""[..], |server| &server.name);
+        let label = program.block(self.course.route.place).map_or(&b""[..], |block| &block.label);
         probes::location_chosen::fire(self.replies.about(self.course.id).connection, server, label);
     }
 
@@ -105,7 +104,7 @@ impl Runner<'_> {
         if self.is_sub() {
             return;
         }
-        let Some(block) = self.loaded.program.blocks.get(place.0 as usize) else { return };
+        let Some(block) = self.loaded.program.block(place) else { return };
         let (rules, about) = (&block.connection, &self.course.about);
         if !self.rest.ends_as_ready(rules) {
             self.course.reuse.depends.on(Depends::OTHER);
@@ -138,7 +137,7 @@ impl Runner<'_> {
         self.course.route.enter_internally();
         self.enter_place(crate::BlockId(block));
         let loaded = Rc::clone(&self.loaded);
-        if let Some(limit) = loaded.program.blocks.get(block as usize).and_then(|block| block.limit_except.as_ref()) {
+        if let Some(limit) = loaded.program.block(crate::BlockId(block)).and_then(|block| block.limit_except.as_ref()) {
             self.limit_methods(limit);
         }
         self.end_by_place(self.course.route.block);

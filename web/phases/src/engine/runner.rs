@@ -44,24 +44,11 @@ pub(super) struct Runner<'a> {
 
 impl Runner<'_> {
     pub(super) fn scope(&mut self) -> Scope<'_> {
-        Scope {
-            loaded: &self.loaded,
-            course: self.course,
-            request: self.request,
-            clock: &self.clock,
-            depth: 0,
-            escapes_captures: false,
-        }
-    }
-
-    /// The settings in force.
-    pub(super) fn block(loaded: &Loaded, course: &Course) -> Option<usize> {
-        let at = course.route.block.0 as usize;
-        (at < loaded.program.blocks.len()).then_some(at)
+        Scope::new((&self.loaded, self.course), self.request, &self.clock)
     }
 
     pub(super) fn server(&self) -> Option<&VirtualServer> {
-        self.loaded.program.servers.get(usize::from(self.course.route.server.0))
+        self.loaded.program.server(self.course.route.server)
     }
 
     /// The host as it was asked for, or the server's name.

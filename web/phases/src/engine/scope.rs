@@ -37,6 +37,11 @@ pub(crate) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
+    #[inline]
+    pub fn new((loaded, course): (&'a Loaded, &'a mut Course), request: &'a Request<'a>, clock: &'a Clock) -> Self {
+        Self { loaded, course, request, clock, depth: 0, escapes_captures: false }
+    }
+
     pub(super) fn program(&self) -> &'a Program {
         // One value for as long as the scope is.
         let loaded: &'a Loaded = self.loaded;
@@ -44,7 +49,7 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn block(&self) -> Option<&'a Block> {
-        self.program().blocks.get(self.course.route.block.0 as usize)
+        self.program().block(self.course.route.block)
     }
 
     /// Writes a value.
@@ -103,7 +108,7 @@ impl<'a> Scope<'a> {
             return false;
         }
         let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
-        let server = self.program().servers.get(usize::from(self.course.route.server.0));
+        let server = self.program().server(self.course.route.server);
         let ignored = |name: &[u8]| server.is_some_and(|server| server.ignores_field(name));
         let fields = fields.filter(|field| field.name.len() == name.len() && !ignored(field.name));
         put_joined(fields.map(|field| (field.name, field.value)), name, separator, out)

@@ -13,7 +13,7 @@ impl Runner<'_> {
     /// Runs the script of `block`, from where the request is in it.
     pub(super) fn script(&mut self, block: BlockId) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.blocks.get(block.0 as usize) else { return Flow::On };
+        let Some(block) = loaded.program.block(block) else { return Flow::On };
         while let Some(instruction) = block.script.get(self.course.route.at as usize) {
             self.course.route.at += 1;
             match instruction {

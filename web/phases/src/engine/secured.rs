@@ -107,7 +107,7 @@ impl Course {
             self.client.fault = Some(TO_HTTPS);
             return;
         }
-        let server = loaded.program.servers.get(usize::from(self.route.server.0));
+        let server = loaded.program.server(self.route.server);
         let Some((server, mode)) = server.and_then(|server| Some((server, server.verifies?))) else { return };
         let Some(session) = self.client.session.as_deref().filter(|_| self.client.fault.is_none()) else { return };
         let own = server.security.as_ref().or_else(|| server_at(listener, loaded, 0)?.security.as_ref());
@@ -153,7 +153,7 @@ impl Course {
 /// The server at this place of a listener.
 fn server_at<'a>(listener: &ListenerRules, loaded: &'a Loaded, place: u16) -> Option<&'a VirtualServer> {
     let server = listener.servers.get(usize::from(place))?;
-    loaded.program.servers.get(usize::from(server.0))
+    loaded.program.server(*server)
 }
 
 /// With whom clients of a listener shake hands, by a silo's program.
@@ -225,7 +225,7 @@ impl ListenerTls {
         course.client.session = Some(Arc::new(ClientSession { chosen, session }));
         let (request, clock) = (Request::NONE, Clock::new(turn.second, turn.date, turn.now));
         let (loaded, course) = (&*self.loaded, &mut course);
-        let mut scope = Scope { loaded, course, request: &request, clock: &clock, depth: 0, escapes_captures: false };
+        let mut scope = Scope::new((loaded, course), &request, &clock);
         let mut path = |value| {
             let path = scope.get(value);
             if path.starts_with(b"/") { path } else { [&by_value.folder, &*path].concat() }
@@ -284,7 +284,7 @@ impl Engine {
     /// are looked at for that.
     #[cold]
     pub(super) fn may_be_ready(&self, transport: Transport, server: ServerId) -> bool {
-        let server = self.loaded.program.servers.get(usize::from(server.0));
+        let server = self.loaded.program.server(server);
         transport == Transport::Tls && server.is_some_and(|server| server.verifies.is_none())
     }
 

@@ -35,6 +35,19 @@ impl Engine {
         Some(done)
     }
 
+    /// Runs some of a request that waits by `token`, be it a subrequest or not: `act` has its carrier.
+    pub(super) fn with_any<T: Default>(
+        &mut self,
+        replies: &mut dyn Replies,
+        token: u32,
+        act: impl FnOnce(&mut Self, &mut dyn Replies) -> T,
+    ) -> T {
+        match self.rest.sub_at(token) {
+            Some(id) => self.with_sub(replies, id, |engine, within, _| act(engine, within)).unwrap_or_default(),
+            None => act(self, replies),
+        }
+    }
+
     /// Hands over what came of all of them, after something that is not one's own.
     pub(super) fn hand_over_all(&mut self, replies: &mut dyn Replies) {
         let told = self.rest.subs.table.iter().filter(|(_, record)| record.has_events()).map(|(id, _)| *id);

@@ -46,7 +46,7 @@ impl Rest {
             result.challenges = challenges(course);
         }
         if !asks {
-            let block = course.loaded.program.blocks.get(course.route.block.0 as usize);
+            let block = course.loaded.program.block(course.route.block);
             let most = block.map_or(0, |block| block.subrequests.memory_max);
             let told = course.sent.length;
             result.is_too_long = told.unwrap_or(course.sent.body) > most;
@@ -63,11 +63,10 @@ impl Rest {
     /// has it.
     fn permission_values(&self, course: &mut Course, parent: (u32, ExchangeId), request: &Request<'_>) -> Vec<Vec<u8>> {
         let loaded = Rc::clone(&course.loaded);
-        let block =
-            self.requests.of(parent).and_then(|parent| loaded.program.blocks.get(parent.route.block.0 as usize));
+        let block = self.requests.of(parent).and_then(|parent| loaded.program.block(parent.route.block));
         let Some(block) = block else { return Vec::new() };
         let clock = self.clock;
-        let mut scope = Scope { loaded: &loaded, course, request, clock: &clock, depth: 0, escapes_captures: false };
+        let mut scope = Scope::new((&loaded, course), request, &clock);
         block.access.permission.set.iter().map(|(_, value)| scope.get(value)).collect()
     }
 }

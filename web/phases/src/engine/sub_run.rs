@@ -7,7 +7,7 @@ use super::sub_course::{SubId, SubUse};
 use super::subs::{SubRecord, SubWork};
 use super::within::SubReplies;
 use app::Wake;
-use exchange::{ExchangeId, Gone, Handler, Replies, Stop, UpstreamEvent, UpstreamId};
+use exchange::{ExchangeId, Gone, Handler, Replies, Stop};
 
 /// And for one whose client did not wait.
 const LEFT: u16 = 499;
@@ -52,10 +52,7 @@ impl Engine {
 
     /// One that has waited goes on, be it a subrequest or not.
     pub(super) fn go_on_any(&mut self, replies: &mut dyn Replies, token: u32) {
-        match self.rest.sub_at(token) {
-            Some(id) => _ = self.with_sub(replies, id, |engine, within, token| engine.go_on(within, token)),
-            None => self.go_on(replies, token),
-        }
+        self.with_any(replies, token, |engine, replies| engine.go_on(replies, token));
     }
 
     /// The turn of files, some of which are for subrequests.
@@ -73,17 +70,6 @@ impl Engine {
     pub(super) fn subs_wake(&self) -> Wake {
         let rests = self.rest.subs.work.is_empty() && self.rest.makings.ready.is_empty() && !self.rest.has_place();
         if rests { Wake::Idle } else { Wake::Now }
-    }
-
-    /// Something happened at the upstream of a subrequest.
-    pub(super) fn on_upstream_of_sub(
-        &mut self,
-        replies: &mut dyn Replies,
-        sub: SubId,
-        (id, mark): (UpstreamId, u32),
-        event: UpstreamEvent<'_>,
-    ) -> usize {
-        self.with_sub(replies, sub, |engine, within, _| engine.on_upstream_event(within, id, mark, event)).unwrap_or(0)
     }
 
     /// The client of a request sends no more, for which upstreams are asked: as nginx has it,

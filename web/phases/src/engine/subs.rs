@@ -373,7 +373,7 @@ impl Course {
         (self.about, self.series, self.reuse.class) = (parent.about, parent.series, parent.reuse.class);
         self.client.begin_within(&parent.client);
         self.route.begin_within(&parent.route);
-        let server = loaded.program.servers.get(usize::from(self.route.server.0));
+        let server = loaded.program.server(self.route.server);
         if let Some(server) = server {
             self.route.settle(server.block);
         }

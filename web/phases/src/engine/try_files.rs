@@ -12,8 +12,7 @@ impl Runner<'_> {
     /// `try_files`.
     pub(super) fn try_files(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
-        let block: &Block = &loaded.program.blocks[at];
+        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
         let Some(try_files) = &block.try_files else {
             self.course.route.enter(Phase::Content);
             return Flow::On;

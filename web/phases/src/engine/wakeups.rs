@@ -17,10 +17,8 @@ impl Engine {
 
     /// One that waits by a ticket goes on; whether it is still there.
     pub(super) fn go_on_by(&mut self, replies: &mut dyn Replies, ticket: u64, verdict: Option<Verdict>) -> bool {
-        let token = ticket as u32;
-        let course = self.rest.requests.get_mut(token);
-        let Some(course) = course.filter(|course| course.wait.ticket == Some(ticket)) else { return false };
-        (course.wait.ticket, course.features.auth_basic.verdict) = (None, verdict);
+        let Some((token, course)) = self.rest.requests.by_ticket(ticket) else { return false };
+        course.features.auth_basic.verdict = verdict;
         if course.reply.filtering.is_some() {
             self.rest.make_ready(token);
             return true;

@@ -58,7 +58,7 @@ impl Engine {
         while self.rest.makings.left > 0
             && let Some(token) = self.rest.makings.ready.pop_front()
         {
-            self.make_more_any(replies, token);
+            self.with_any(replies, token, |engine, replies| engine.make_more(replies, token));
         }
         let mut left = POLLED.min(self.rest.makings.list.len());
         while left > 0 && self.rest.makings.left > 0 {
@@ -68,7 +68,7 @@ impl Engine {
             if self.rest.is_made(token, id) {
                 left -= 1;
                 self.rest.makings.next += 1;
-                self.make_more_any(replies, token);
+                self.with_any(replies, token, |engine, replies| engine.make_more(replies, token));
             } else {
                 let makings = &mut self.rest.makings;
                 makings.list.swap_remove(makings.next);
@@ -80,14 +80,6 @@ impl Engine {
         }
         makings.moved = false;
         Wake::Now
-    }
-
-    /// The same of any, be it a subrequest's.
-    fn make_more_any(&mut self, replies: &mut dyn Replies, token: u32) {
-        match self.rest.sub_at(token) {
-            Some(id) => _ = self.with_sub(replies, id, |engine, within, token| engine.make_more(within, token)),
-            None => self.make_more(replies, token),
-        }
     }
 
     /// Makes some more of an answer.

@@ -130,10 +130,8 @@ impl Runner<'_> {
 
     /// Whether fields follow the body.
     pub(in crate::engine) fn expects_trailers(&self) -> bool {
-        let Some(at) = Self::block(&self.loaded, self.course).filter(|_| self.course.within.sub.is_none()) else {
-            return false;
-        };
-        expects_trailers(&self.loaded.program.blocks[at], self.course.sent.status)
+        let block = self.loaded.program.block(self.course.route.block).filter(|_| self.course.within.sub.is_none());
+        block.is_some_and(|block| expects_trailers(block, self.course.sent.status))
     }
 }
 

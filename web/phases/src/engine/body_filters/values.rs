@@ -17,8 +17,7 @@ impl Course {
         let loaded = Rc::clone(&self.loaded);
         let done = {
             let request = request.get();
-            let mut scope =
-                Scope { loaded: &loaded, course: self, request: &request, clock, depth: 0, escapes_captures: false };
+            let mut scope = Scope::new((&loaded, self), &request, clock);
             act(&mut scope)
         };
         self.request = Some(request);
@@ -28,7 +27,7 @@ impl Course {
     /// The fields behind the body, as lines.
     pub(in crate::engine) fn trailers(&mut self, clock: &Clock) -> Vec<u8> {
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.blocks.get(self.route.block.0 as usize) else { return Vec::new() };
+        let Some(block) = loaded.program.block(self.route.block) else { return Vec::new() };
         let safe = crate::engine::reply::is_added_to(self.sent.status);
         // As nginx has it, those of the upstream come first.
         let mut lines = self.passed_trailers(block);
