@@ -4,7 +4,7 @@
 use super::sub_course::SubId;
 use super::subs::{SubEvent, SubTable};
 use app::{Body, ConnectError, PathFigures};
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
 use exchange::{
@@ -231,10 +231,6 @@ impl Upstreams for SubReplies<'_> {
         self.replies.set_upstream_timer(id, at);
     }
 
-    fn finish_upstream(&mut self, id: UpstreamId) {
-        self.replies.finish_upstream(id);
-    }
-
     fn let_go(&mut self, id: UpstreamId) {
         self.replies.let_go(id);
     }
@@ -245,9 +241,5 @@ impl Upstreams for SubReplies<'_> {
 
     fn cut(&mut self, id: UpstreamId) {
         self.replies.cut(id);
-    }
-
-    fn upstream_local(&self, id: UpstreamId) -> Option<SocketAddr> {
-        self.replies.upstream_local(id)
     }
 }
