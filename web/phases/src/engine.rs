@@ -288,7 +288,7 @@ impl Engine {
         self.loaded.take_names_of(&old);
         self.rest.kept.replace(&old.groups);
         self.retired.push(old);
-        self.rest.courses_loaded(&self.loaded);
+        self.rest.spare.name(&self.loaded);
         self.rest.ready.clear();
         self.files.forget_paths();
         self.settle();
@@ -363,10 +363,5 @@ impl Rest {
         let mut course = self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(loaded), id)));
         course.begin(loaded, id, request, replies);
         course
-    }
-
-    /// What is kept to be begun again names no program but `loaded`.
-    fn courses_loaded(&mut self, loaded: &Rc<Loaded>) {
-        self.spare.name(loaded);
     }
 }

@@ -6,6 +6,7 @@ use files::Excerpt;
 use gzip::Coding;
 
 /// An answer, before its fields are known.
+#[derive(Default)]
 pub(super) struct Answer {
     pub status: u16,
     pub media_type: Option<Vec<u8>>,
@@ -34,7 +35,9 @@ pub(super) struct Answer {
 }
 
 /// Where a body comes from.
+#[derive(Default)]
 pub(super) enum AnswerBody {
+    #[default]
     None,
     Bytes(Vec<u8>),
     Memory(Body),
@@ -80,23 +83,7 @@ impl Answer {
         (self.modified, self.modified_text, self.etag) = (None, None, None);
     }
 
-    pub const fn new(status: u16, body: AnswerBody) -> Self {
-        Self {
-            status,
-            media_type: None,
-            body,
-            modified: None,
-            etag: None,
-            modified_text: None,
-            location: None,
-            takes_ranges: false,
-            takes_one_range: false,
-            is_unranged: false,
-            coding: None,
-            vary: false,
-            unmeasured: false,
-            of_upstream: false,
-            is_coded: false,
-        }
+    pub fn new(status: u16, body: AnswerBody) -> Self {
+        Self { status, body, ..Self::default() }
     }
 }

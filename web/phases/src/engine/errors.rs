@@ -213,16 +213,6 @@ pub(super) fn tell_of_connection(
     });
 }
 
-/// Something is wrong with a request before it is run.
-pub(super) fn tell_of_request(
-    whose: (&Loaded, &Course),
-    request: &Request<'_>,
-    clock: &Clock,
-    what: (ErrorLevel, impl FnOnce() -> Vec<u8>),
-) {
-    tell(whose, request, clock, what);
-}
-
 /// What is wrong with bytes that are no header of the PROXY protocol.
 fn put_proxy_fault(bytes: &[u8], out: &mut Vec<u8>) {
     // Of version 2: what follows its signature is its version, and 4 bits more.

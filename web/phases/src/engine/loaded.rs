@@ -166,9 +166,7 @@ impl Loaded {
     pub fn matches(&self, expression: u32, subject: &[u8]) -> bool {
         self.find(expression, subject, &mut |_, _| {}).unwrap_or(false)
     }
-}
 
-impl Loaded {
     /// What is known of the same names of the program before this one serves until they are
     /// resolved anew.
     pub(super) fn take_names_of(&self, old: &Self) {

@@ -3,7 +3,7 @@
 
 use super::Engine;
 use super::course::Course;
-use super::errors::{tell_of_connection, tell_of_process, tell_of_request};
+use super::errors::{tell, tell_of_connection, tell_of_process};
 use super::host::host_of;
 use super::loaded::Loaded;
 use super::scope::{Clock, Scope};
@@ -126,7 +126,7 @@ impl Course {
     /// Tells the error log of it.
     fn tell_of_fault(&self, loaded: &Loaded, request: &Request<'_>, clock: &Clock) {
         let Some(fault) = self.client.fault else { return };
-        tell_of_request(
+        tell(
             (loaded, self),
             request,
             clock,

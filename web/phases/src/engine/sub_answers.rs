@@ -88,13 +88,8 @@ impl Engine {
                 break;
             }
         }
+        let is_over = self.rest.requests.of((record.token, id.exchange_id())).is_none();
         self.rest.subs.table.insert(id, record);
-        let is_over = self
-            .rest
-            .subs
-            .table
-            .get(&id)
-            .is_some_and(|one| self.rest.requests.of((one.token, id.exchange_id())).is_none());
         if is_over {
             self.rest.subs.remove(id);
         }
@@ -114,11 +109,7 @@ impl Engine {
         }
         self.rest.end(replies, token, false);
         // What was sent of it is known not to be all.
-        if begun {
-            replies.stop(main, Stop::Cut)
-        } else {
-            replies.stop(main, Stop::HangUp)
-        }
+        replies.stop(main, if begun { Stop::Cut } else { Stop::HangUp });
         self.drop_subs(main);
     }
 

@@ -88,9 +88,7 @@ impl<'a> Scope<'a> {
         self.course.values.cached.push((number, value.map(Into::into)));
         found
     }
-}
 
-impl Scope<'_> {
     /// As [`Scope::remembered`], of what is written.
     fn first(&mut self, number: u16, out: &mut Vec<u8>, write: impl FnOnce(&mut Self, &mut Vec<u8>) -> bool) -> bool {
         self.remembered(number, out, |scope| {
@@ -164,9 +162,7 @@ impl Scope<'_> {
             Variable::Absent => false,
         }
     }
-}
 
-impl Scope<'_> {
     /// `$limit_rate`: what was set; else, once there is an answer, what its place says. The
     /// place of a request within another has no say: it is sent as part of that one.
     fn limit_rate(&mut self, out: &mut Vec<u8>) -> bool {
