@@ -201,7 +201,10 @@ fn upstreams() -> Vec<Case> {
     ]
 }
 
-/// Bodies of requests that are passed on.
+/// What upstreams say of when something was modified.
+const TIMES: [&str; 3] = ["yesterday", "", "Wed,%2010%20Nov%202010%2010:00:10%20GMT"];
+
+/// Bodies of requests that are passed on, and of what is answered.
 fn bodies() -> Vec<Case> {
     vec![
         Case {
@@ -213,6 +216,18 @@ fn bodies() -> Vec<Case> {
                  location /e { proxy_pass http://127.0.0.1:9100/404; proxy_intercept_errors on; error_page 404 /page; }
                  location /page { return 200 \"[$request_body]\"; } }",
                 vec![post("/", "0123456789"), post("/e", "0123456789"), get("/")],
+            )
+        },
+        Case {
+            has: &["Last-Modified: yesterday", "Last-Modified: Wed, 10 Nov 2010 10:00:10 GMT"],
+            // nginx does not know how long it becomes.
+            differs: &[("Connection: close\nContent-Type", "Connection: close\nContent-Length: 7\nContent-Type")],
+            ..case(
+                "when a content was changed is not told of one that becomes another, readable or not",
+                "server { listen 127.0.0.1:PORT; location / { proxy_pass http://127.0.0.1:9100; }
+                 location /ssi { ssi on; rewrite ^/ssi(.*) $1 break; proxy_pass http://127.0.0.1:9100; }
+                 location /sub { sub_filter a b; rewrite ^/sub(.*) $1 break; proxy_pass http://127.0.0.1:9100; } }",
+                ["", "/ssi", "/sub"].iter().flat_map(|place| TIMES.map(|time| format!("GET {place}/modified/{time} HTTP/1.0\r\n\r\n").into_bytes())).collect(),
             )
         },
         Case {
@@ -278,7 +293,14 @@ fn serve(mut stream: TcpStream) {
         let status = if target == "/404" { "404 Not Found" } else { "200 OK" };
         let domain = target.strip_prefix("/cookie/");
         let cookie = domain.map_or(String::new(), |domain| format!("Set-Cookie: {domain}=1; Domain={domain}\r\n"));
-        format!("HTTP/1.1 {status}\r\nConnection: close\r\n{cookie}Content-Length: {}\r\n\r\n{line}", line.len())
+        let modified = target.strip_prefix("/modified/").map_or(String::new(), |modified| {
+            format!("Content-Type: text/html\r\nLast-Modified: {}\r\nETag: \"a\"\r\n", modified.replace("%20", " "))
+        });
+        let body = if modified.is_empty() { &line } else { "content" };
+        format!(
+            "HTTP/1.1 {status}\r\nConnection: close\r\n{cookie}{modified}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
     };
     let _ = stream.write_all(answer.as_bytes());
 }
