@@ -6,6 +6,7 @@ use super::passing::Passing;
 use super::runner::{Flow, Runner};
 use asking::AskStage;
 use exchange::Replies;
+use features::ErrorLevel;
 use semantics::{OwnedRequest, Request, Status};
 use std::rc::Rc;
 
@@ -72,8 +73,7 @@ impl Engine {
                     self.begin_making(replies, token);
                 }
                 if sent.is_err() {
-                    replies.reply_status(id, request, Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
-                    self.rest.end(replies, token, true);
+                    self.refuse_stream(replies, token, "answers from files have all that they may");
                 }
             }
             _ => {
@@ -134,7 +134,7 @@ impl Engine {
         if course.wait.state == CourseState::Sends {
             // The file was another when it was to be sent.
             if core::mem::replace(&mut course.wait.again.sent, true) {
-                self.refuse_changed(replies, token);
+                self.refuse_stream(replies, token, "a file was another each time that it was to be sent");
                 return;
             }
             course.reply.filtering = None;
@@ -145,10 +145,26 @@ impl Engine {
         self.resume(replies, token, |_| None);
     }
 
-    /// What is to be sent changes all the time.
-    fn refuse_changed(&mut self, replies: &mut dyn Replies, token: u32) {
-        let Some((course, request)) = self.rest.requests.take_apart(token) else { return };
-        replies.reply_status(course.id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
+    /// What was settled cannot be sent, and nothing of it was: an error page goes in its place, or, where that
+    /// cannot be sent either, a status alone. It is logged by what was sent.
+    #[cold]
+    fn refuse_stream(&mut self, replies: &mut dyn Replies, token: u32, why: &'static str) {
+        let course = self.rest.requests.get_mut(token).filter(|course| course.request.is_some());
+        let Some(course) = course else { return };
+        (course.reply.filtering, course.wait.inner) = (None, None);
+        course.sent.forget();
+        if !core::mem::replace(&mut course.wait.again.refused, true) {
+            self.resume(replies, token, |runner| {
+                runner.tell(ErrorLevel::ERROR, || why.into());
+                Some(Flow::Status(503))
+            });
+            return;
+        }
+        let Some((mut course, request)) = self.rest.requests.take_apart(token) else { return };
+        let unavailable = Status::SERVICE_UNAVAILABLE;
+        (course.sent.status, course.sent.complete) = (unavailable.code(), true);
+        replies.reply_status(course.id, &request.get(), unavailable, b"Retry-After: 1\r\n");
+        self.rest.log(&mut course, &request.get());
         self.rest.give_back(token, course);
     }
 
