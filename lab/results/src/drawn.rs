@@ -36,7 +36,7 @@ pub struct ReadResult {
 /// The picture of a topology, as its page has it, as one SVG document that stands by itself.
 #[must_use]
 pub fn topology_svg(whole: &Value) -> String {
-    pages::svg_places(&domains::places(whole))
+    pages::svg_page([&domains::places(whole).into()])
 }
 
 /// How a page is filled.
@@ -109,15 +109,15 @@ pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
         Draw::One(draw) => draw(&mut page, &first.whole),
         Draw::All(draw) => draw(&mut page, &all)?,
     }
-    let end = if kind == ResultKind::Recording { "ndjson" } else { "json" };
-    let named = |(at, one): (usize, ReadResult)| (format!("{}{}.{end}", kind.name(), numbered(at)), one.text);
-    page.results = all.into_iter().enumerate().map(named).collect();
+    page.results = named(kind, kind.name(), all.into_iter().map(|one| one.text));
     Ok(page)
 }
 
-/// What tells the second and later ones of several files apart.
-fn numbered(at: usize) -> String {
-    if at > 0 { format!("-{}", at + 1) } else { String::new() }
+/// Results with the names that their files are to have.
+fn named(kind: ResultKind, stem: &str, texts: impl IntoIterator<Item = String>) -> Vec<(String, String)> {
+    let end = if kind == ResultKind::Recording { "ndjson" } else { "json" };
+    let number = |at: usize| if at > 0 { format!("-{}", at + 1) } else { String::new() };
+    texts.into_iter().enumerate().map(|(at, text)| (format!("{stem}{}.{end}", number(at)), text)).collect()
 }
 
 pub use sides::compared as page_of_sides;
