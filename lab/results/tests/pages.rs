@@ -290,6 +290,19 @@ fn streams_without_end_say_whom_they_are_of_and_leave_out_the_moment_at_the_end(
     assert!(text.contains("http://10.0.0.2/a (10.0.0.2:80)") && text.contains("9.00 Gbit/s up"), "{text}");
     let curve = text.split("<polyline").nth(1).and_then(|rest| rest.split("points=\"").nth(1)).expect("a curve");
     assert_eq!(curve.split('"').next().map(|points| points.split(' ').count()), Some(2));
+    let rest = json!({ "up": intervals[0]["up"], "intervals": intervals });
+    let text = page(&with(head("bulk", "INVALID", &["round trips were measured"]), rest)).render();
+    assert!(!text.contains("class=\"mark"), "none of it counts: {text}");
+}
+
+#[test]
+fn counters_that_advice_rests_on_are_told_by_their_names() {
+    let row = json!({
+        "key": "net.core.somaxconn", "value": "128", "verdict": "improvable", "why": "a queue was full",
+        "counters": [{ "name": "TcpExt.ListenDrops", "value": 12 }],
+    });
+    let text = page(&with(head("audit", "COMPLETE", &[]), json!({ "role": "web", "rows": [row] }))).render();
+    assert!(text.contains(">TcpExt.ListenDrops = 12</td>"), "{text}");
 }
 
 #[test]

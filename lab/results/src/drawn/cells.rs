@@ -57,6 +57,9 @@ pub fn plain(value: &Value) -> String {
             let numbers = all.iter().all(Value::is_number);
             all.iter().map(plain).collect::<Vec<_>>().join(if numbers { ", " } else { "; " })
         }
+        Value::Object(all) if all.len() == 2 && all.contains_key("name") && all.contains_key("value") => {
+            format!("{} = {}", plain(&all["name"]), plain(&all["value"]))
+        }
         Value::Object(all) => {
             let one = |(name, value): (&String, &Value)| format!("{name}: {}", plain(value));
             all.iter().map(one).collect::<Vec<_>>().join(", ")

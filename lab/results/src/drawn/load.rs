@@ -207,7 +207,8 @@ pub fn bulk(page: &mut Page, whole: &Value) {
     let (x, y) = (Axis::new("until, s", AxisScale::Near, digits), Axis::counts("bit/s"));
     // What is left at the end may be a moment, of which a rate says nothing.
     let length = |span: &Value| number(span, "/end_s").unwrap_or(0.0) - number(span, "/start_s").unwrap_or(0.0);
-    let whole_ones = |span: &Value| length(span) > 0.5 * spans.first().map_or(0.0, length);
+    let valid = page.head.verdict.counts();
+    let whole_ones = |span: &Value| valid && length(span) > 0.5 * spans.first().map_or(0.0, length);
     let curves = ways.map(|(name, path)| curve(name, spans, ["/end_s", path], whole_ones));
     page.curve(Chart::new("Carried, interval by interval", x, y, curves.into()));
     let own = [("own CPU, user", "/cpu_user", Shown::Share), ("own CPU, system", "/cpu_system", Shown::Share)];

@@ -305,14 +305,8 @@ pub fn budget(page: &mut Page, whole: &Value) {
     }
     page.figure(table("Crossings of each byte sent", &CROSSING, list(whole, "/crossings")));
     page.figure(table("Published beside the model", &SEEN, list(whole, "/seen")));
-    page.curve(Bars {
-        title: "The rate of content at which each part is full".to_owned(),
-        label: "bit/s".to_owned(),
-        scale: AxisScale::Linear,
-        format: |rate| si(rate, "bit/s"),
-        rows: bars,
-        band: None,
-    });
+    let title = "The rate of content at which each part is full";
+    page.curve(Bars { rows: bars, ..Bars::new(title, "bit/s", |rate| si(rate, "bit/s")) });
     let from = texts(whole, "/of/published_from");
     if !from.is_empty() {
         page.tell(PagePart::Text("Published figures; nothing of them was measured:".to_owned()));
