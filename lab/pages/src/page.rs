@@ -222,7 +222,7 @@ impl PageHead {
         );
         let mut shown = reasons[..reasons.len().min(REASONS)].to_vec();
         if reasons.is_empty() && word == "COMPLETE" {
-            shown.push("nothing was found that speaks against it".to_owned());
+            shown.push("nothing was found that speaks against these figures".to_owned());
         }
         if let Some(more) = reasons.len().checked_sub(REASONS).filter(|more| *more > 0) {
             shown.push(format!("and {more} more, below"));

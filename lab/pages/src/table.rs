@@ -104,11 +104,11 @@ impl PageTable {
 
     /// What a column has: text that wraps, words, or figures.
     fn kind(&self, column: usize) -> &'static str {
-        let mut cells = self.rows.iter().filter_map(|row| row.get(column)).filter(|cell| *cell != NIL);
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).filter(|cell| *cell != NIL);
         let is_figure = |cell: &String| cell.starts_with(|char: char| char.is_ascii_digit() || "+-−<>".contains(char));
         match () {
             () if cells.clone().any(|cell| cell.chars().count() > 28) => "prose",
-            () if cells.clone().next().is_some() && !cells.any(is_figure) => "text",
+            () if 2 * cells.clone().filter(|cell| is_figure(cell)).count() < cells.count() => "text",
             () => "",
         }
     }

@@ -97,7 +97,13 @@ fn of_a_run_that_does_not_count_the_largest_and_the_legend_are_crosses_too() {
 
 #[test]
 fn a_column_of_words_is_told_from_one_of_figures_and_what_there_is_not_is_left_out_of_lists() {
-    let rows = [["a", "yes", "12 µs", "met"], ["b", "-", "-", "missed"]];
+    // Of mixed cells the most decide.
+    let rows = [
+        ["a", "yes", "12 µs", "met"],
+        ["b", "-", "-", "missed"],
+        ["c", "no", "unknown", "met"],
+        ["d", "0", "7", "met"],
+    ];
     let table = PageTable::new("t", &["", "word", "figure", "verdict"]);
     let mut out = String::new();
     table.with(rows.map(|row| row.map(str::to_owned).to_vec())).write(&mut out, 12);
@@ -120,7 +126,7 @@ fn what_has_nothing_in_it_has_no_heading() {
     page.figure(PageTable::new("t", &["a"]));
     let text = page.render();
     assert!(!text.contains("<h2>Charts</h2>") && !text.contains("<h2>Figures</h2>"), "{text}");
-    assert!(text.contains("nothing was found that speaks against it"), "{text}");
+    assert!(text.contains("nothing was found that speaks against these figures"), "{text}");
 }
 
 #[test]

@@ -163,10 +163,13 @@ fn not_judged(why: &str) -> PageVerdict {
 /// What a result says that it is worth. Recordings and topologies say what there was; of others, one
 /// that says nothing is of an earlier version.
 fn verdict(result: &KnownResult) -> PageVerdict {
-    let plain = OwnVerdict { worth: Worth::Complete, reasons: Vec::new() };
-    let says_nothing =
-        matches!(result.kind, ResultKind::Recording | ResultKind::Topology | ResultKind::Budget).then_some(plain);
-    match result.verdict.as_ref().or(says_nothing.as_ref()) {
+    let says_nothing = match result.kind {
+        ResultKind::Recording | ResultKind::Topology => Some("it tells what there was, and judges nothing"),
+        ResultKind::Budget => Some("a model, by what is measured, published or assumed: each part says which"),
+        _ => None,
+    };
+    let plain = says_nothing.map(|why| OwnVerdict { worth: Worth::Complete, reasons: vec![why.to_owned()] });
+    match result.verdict.as_ref().or(plain.as_ref()) {
         Some(own) => PageVerdict { word: own.worth.word().to_owned(), reasons: own.reasons.clone() },
         None => not_judged("the result does not say what it is worth: an earlier version wrote it"),
     }
