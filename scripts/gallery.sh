@@ -77,6 +77,7 @@ page noise "What takes busy cores' time" node noise --cores 0 --for 3s --html no
 page watch "A machine over time" watch -n 20 -i 200ms --line --record watch.ndjson --html watch.html
 page audit "Settings judged" node audit --html audit.html
 page topology "The machine's topology" numa --topology --html topology.html
+page budget "What a rate costs a machine" numa --budget 190G --tls --disk --published cascade-lake --html budget.html
 nearside load $url -c 64 -d 3s --html again.html >/dev/null 2>&1 || true
 page compared "Two loads compared" lab compare load.html again.html --html compared.html
 rm -f again.html
@@ -87,7 +88,8 @@ fi
 echo "</ul></body></html>" >>"$index"
 
 if command -v chromium >/dev/null; then
-	for name in load watch audit experiment/report; do
+	# Those that say the same whichever build made them: README shows them.
+	for name in budget watch audit experiment/report; do
 		[ -s "$name.html" ] || continue
 		chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$site/chromium" \
 			--window-size=900,1150 --screenshot="$folder/$(basename "$name").png" "file://$folder/$name.html" \

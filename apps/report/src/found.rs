@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 use environment::{ResultKind, ResultOrigin, SCHEMA};
 use figures::{seconds, si};
-use load::{Found, Objective, Point};
+use load::{Found, Objective, Trial};
 use serde::Serialize;
 use serde_json::json;
 
@@ -64,18 +64,6 @@ fn verdict(found: &Found) -> serde_json::Value {
     json!({ "word": word, "reasons": reasons })
 }
 
-fn p50(point: &Point) -> f64 {
-    point.median(|trial| trial.p50_ns as f64).p50_ns as f64
-}
-
-fn p99(point: &Point) -> f64 {
-    point.median(|trial| trial.p99_ns as f64).p99_ns as f64
-}
-
-fn p999(point: &Point) -> f64 {
-    point.median(|trial| trial.p999_ns as f64).p999_ns as f64
-}
-
 fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Result {
     let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
     let objectives = objectives.join(", ");
@@ -126,11 +114,11 @@ fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Resul
     )?;
     for point in &found.points {
         let met = point.trials.iter().filter(|trial| trial.met).count();
-        let mean = point.median(|trial| trial.mean_ns).mean_ns;
-        let achieved = point.median(|trial| trial.achieved).achieved;
-        let times = [mean, p50(point), p99(point), p999(point)].map(seconds);
-        let [mean, p50, p99, p999] = times;
-        let (rate, achieved) = (si(point.rate, "/s"), si(achieved, "/s"));
+        let median = |of: fn(&Trial) -> f64| of(point.median(of));
+        let (rate, achieved) = (si(point.rate, "/s"), si(median(|trial| trial.achieved), "/s"));
+        let times: [fn(&Trial) -> f64; 4] =
+            [|it| it.mean_ns, |it| it.p50_ns as f64, |it| it.p99_ns as f64, |it| it.p999_ns as f64];
+        let [mean, p50, p99, p999] = times.map(|of| seconds(median(of)));
         let runs = point.trials.len();
         writeln!(out, "{rate:>10} {achieved:>10} {mean:>10} {p50:>10} {p99:>10} {p999:>10}  {met} of {runs} met")?;
     }
@@ -140,7 +128,7 @@ fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use load::{Sifted, Trial};
+    use load::{Point, Sifted};
 
     fn found() -> Found {
         let trial = |achieved, met, p99_ns| Trial {

@@ -11,6 +11,7 @@ pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serial
     let objectives = judged.iter().map(|judged| Objective {
         objective: judged.objective.to_string(),
         measured: judged.measured,
+        told: judged.measured.map(|value| judged.objective.metric.value(value)),
         met: judged.met,
     });
     match serde_json::to_string_pretty(&Whole {
@@ -52,5 +53,6 @@ fn percentiles(report: &Report) -> Vec<(f64, u64)> {
 struct Objective {
     objective: String,
     measured: Option<f64>,
+    told: Option<String>,
     met: bool,
 }

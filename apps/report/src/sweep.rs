@@ -173,23 +173,11 @@ pub fn sweep_json(
     environment: &impl Serialize,
     origin: &ResultOrigin,
 ) -> String {
-    #[derive(Serialize)]
-    struct Whole<'a, E: Serialize> {
-        kind: ResultKind,
-        schema: u32,
-        #[serde(flatten)]
-        origin: &'a ResultOrigin,
-        verdict: serde_json::Value,
-        rows: &'a [SweepRow],
-        #[serde(skip_serializing_if = "Option::is_none")]
-        server_unknown: Option<&'a str>,
-        environment: &'a E,
-    }
-    let (kind, schema, verdict) = (ResultKind::LoadSweep, SCHEMA, verdict(rows));
-    match serde_json::to_string_pretty(&Whole { kind, schema, origin, verdict, rows, server_unknown, environment }) {
-        Ok(json) => json + "\n",
-        Err(_) => unreachable!("rows have only string keys and plain values"),
-    }
+    let whole = serde_json::json!({
+        "kind": ResultKind::LoadSweep, "schema": SCHEMA, "command": origin.command, "made": origin.made,
+        "verdict": verdict(rows), "rows": rows, "server_unknown": server_unknown, "environment": environment,
+    });
+    format!("{whole:#}\n")
 }
 
 /// What the table is worth: as much as the row that is worth least.

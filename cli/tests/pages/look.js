@@ -5,6 +5,13 @@
   const verdict = document.querySelector(".verdict strong");
   if (!verdict || verdict.getBoundingClientRect().bottom > innerHeight) wrong.push("the verdict is not in the first screen");
   document.querySelectorAll("details").forEach((details) => { details.open = true; });
+  const command = document.querySelector("dl code");
+  if (command) {
+    getSelection().selectAllChildren(command);
+    const copied = getSelection().toString().trim();
+    getSelection().removeAllRanges();
+    if (copied !== command.textContent) wrong.push(`${told(command)} is copied as ${JSON.stringify(copied)}`);
+  }
   if (document.documentElement.scrollWidth > innerWidth) wrong.push(`it is ${document.documentElement.scrollWidth} wide`);
   const parts = (text) => (text.match(/[\d.]+/g) || []).map(Number);
   const light = (rgb) => {
@@ -53,8 +60,19 @@
         wrong.push(`${told(node)} is in what scrolls`);
         break;
       }
+      const box = at.getBoundingClientRect();
+      if (getComputedStyle(at).overflowY !== "visible" && rects.some((rect) => rect.bottom > box.bottom + 3 || rect.top < box.top - 3)) {
+        wrong.push(`${told(node)} is cut by a box`);
+        break;
+      }
     }
   }
+  document.querySelectorAll("svg .bar").forEach((bar) => {
+    const place = bar.getBoundingClientRect();
+    const inside = ({ node, rect }) => node.parentElement.closest("svg") === bar.closest("svg") &&
+      Math.min(place.right, rect.right) - Math.max(place.left, rect.left) > 1.5 && Math.min(place.bottom, rect.bottom) - Math.max(place.top, rect.top) > 5;
+    boxes.filter(inside).forEach(({ node }) => wrong.push(`${told(node)} lies on a bar`));
+  });
   document.querySelectorAll("td").forEach((cell) => {
     const style = getComputedStyle(cell, "::before");
     if (style.content !== "none" && style.content !== "normal" && cell.offsetWidth > 0) contrast(cell, style, `the head of ${told(cell)}`);

@@ -24,8 +24,9 @@ pub fn page(results: &DemoResults) -> Page {
     for stage in Stage::ALL.into_iter().filter(|stage| !results.scenarios(*stage).is_empty()) {
         page.figure(PagePart::Heading(notes::stage(results, stage)));
         page.curve(PagePart::Heading(notes::stage(results, stage)));
-        for scenario in results.scenarios(stage) {
+        for (at, scenario) in results.scenarios(stage).into_iter().enumerate() {
             let rows = summaries(results, scenario);
+            page.head.answer.extend(answer(results, scenario, &rows).filter(|_| at == 0));
             let cells = rows.iter().map(|row| table::cells(results, row).to_vec());
             page.figure(PageTable::new(scenario.title(), &table::HEADS).with(cells));
             page.curve(bars(results, scenario, &rows));
@@ -43,6 +44,13 @@ pub fn page(results: &DemoResults) -> Page {
     page.tell(PagePart::Text(end));
     page.results.push(("results.json".to_owned(), results.to_json()));
     page
+}
+
+/// How many times nginx's rate each has.
+fn answer(results: &DemoResults, scenario: Scenario, rows: &[Summary]) -> Option<String> {
+    let told = |row: &Summary| Some(format!("{} {}×", results.name(row.contender), table::times(row.ratio?.median)));
+    let told: Vec<String> = rows.iter().filter_map(told).collect();
+    (!told.is_empty()).then(|| format!("{}, times nginx's rate: {}", scenario.title(), told.join(", ")))
 }
 
 /// A colour for each, the same in every drawing.

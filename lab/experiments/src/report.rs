@@ -6,8 +6,10 @@ use crate::results::{RESULTS, Results};
 use crate::runs::{ArmResults, RunVerdict};
 use crate::table;
 use environment::ResultOrigin;
+use figures::first_of;
 use pages::{Bar, Bars, Chart, Page, PageHead, PagePart, PageTable, PageVerdict, Series};
 use results::Worth;
+use stats::Verdict;
 
 /// The page of an experiment.
 #[must_use]
@@ -29,7 +31,8 @@ pub fn page(results: &Results) -> Page {
     comparisons.retain(|comparison| comparison.figure.better.is_some());
     if let Some(baseline) = results.baseline().filter(|_| !comparisons.is_empty()) {
         let title = format!("Versus {}: ratio of medians over runs, 95 % interval by bootstrap", baseline.name);
-        verdicts(&mut page, &title, &comparisons, results.experiment.margin_percent / 100.0);
+        page.head.answer = answer(&comparisons);
+        verdicts(&mut page, (&title, table::ARMS), &comparisons, results.experiment.margin_percent / 100.0);
     }
     let unlike = compare::unlike_arms(results);
     page.figure(PagePart::List(unlike.iter().map(|unlike| format!("Not compared: {unlike}")).collect()));
@@ -54,18 +57,18 @@ pub fn compared(
     verdict.reasons =
         sides.iter().flat_map(|(side, own)| own.reasons.iter().map(move |why| format!("{side}: {why}"))).collect();
     verdict.unless_alike(unlike.iter().map(|unlike| format!("not alike: {unlike}")));
-    let judged = comparisons.iter().filter(|one| one.verdict.is_some());
     let mut page = Page::new(PageHead {
         title: format!("Compared: {}", after.experiment.title),
-        of: format!("{} (before) and {} (after)", before.nearside, after.nearside),
+        of: format!("Nearside {} (before) and {} (after)", before.nearside, after.nearside),
         made: origin.made,
         verdict,
-        answer: judged.map(|one| format!("{}, {}: {}", one.arm, one.figure.name, table::word(one))).collect(),
+        answer: answer(comparisons),
         command: origin.command,
         machine: after.machine.host.told(),
     });
     let margin = after.experiment.margin_percent.max(before.experiment.margin_percent) / 100.0;
-    verdicts(&mut page, "After ÷ before: ratio of medians over runs, 95 % interval by bootstrap", comparisons, margin);
+    let title = "After ÷ before: ratio of medians over runs, 95 % interval by bootstrap";
+    verdicts(&mut page, (title, table::SIDES), comparisons, margin);
     page.tell(PagePart::List(compare::differences(after, before)));
     page.results = vec![("before.json".to_owned(), before.to_json()), ("after.json".to_owned(), after.to_json())];
     page
@@ -75,9 +78,24 @@ fn judged(RunVerdict { word, reasons }: RunVerdict) -> PageVerdict {
     PageVerdict { word, reasons }
 }
 
+/// What is faster, and what is not: a line for each verdict, which names the first figures of it.
+fn answer(comparisons: &[Comparison]) -> Vec<String> {
+    const NAMED: usize = 6;
+    let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+    for one in comparisons {
+        let Some(word) = one.verdict.map(Verdict::name) else { continue };
+        let name = format!("{} of {}", one.figure.name, one.arm);
+        match found.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, names)) => names.push(name),
+            None => found.push((word, vec![name])),
+        }
+    }
+    found.into_iter().map(|(word, names)| format!("{word}: {}", first_of(names, NAMED))).collect()
+}
+
 /// A table of comparisons, and their drawing.
-fn verdicts(page: &mut Page, title: &str, comparisons: &[Comparison], margin: f64) {
-    page.figure(PageTable::headed(title, table::verdicts(comparisons)));
+fn verdicts(page: &mut Page, (title, sides): (&str, [&str; 2]), comparisons: &[Comparison], margin: f64) {
+    page.figure(PageTable::headed(title, table::verdicts(comparisons, sides)));
     let bar = |one: &Comparison| {
         let (effect, also) = (one.effect?, format!(", {}", table::word(one)));
         let bar = Bar::ratio([&one.figure.name, &one.arm], Some(effect.ratio), effect.interval, &also)?;
@@ -120,9 +138,7 @@ fn latencies(page: &mut Page, results: &Results) {
             let (curve, max) = arm.curve(pass)?;
             let least = arm.latencies(pass).iter().map(|latency| latency.count).min()? as f64;
             let shares = results.percentiles.iter().zip(curve).map(|(percent, micros)| (percent / 100.0, micros * 1e3));
-            let mut series = Series::by_share(&arm.name, shares, least, Some(max * 1e3));
-            series.points.iter_mut().for_each(|point| point.counts = arm.invalid().is_empty());
-            Some(series)
+            Some(Series::by_share(&arm.name, shares, least, Some(max * 1e3)).counting(arm.invalid().is_empty()))
         };
         let what = pass.map_or_else(String::new, |pass| format!(": {pass}"));
         let title = format!("Latency by percentile{what}, medians of the runs");

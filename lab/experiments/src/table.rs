@@ -15,25 +15,10 @@ pub fn percent(share: f64) -> String {
     if percent.abs() >= 100.0 { format!("{percent:+.0} %") } else { format!("{percent:+.1} %") }
 }
 
-/// Columns, the first to the left and the others to the right, each as wide
-/// as its widest cell. Trailing empty cells take no room.
+/// Columns, of which the first has names.
 #[must_use]
 pub fn columns(rows: &[Vec<String>]) -> String {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match column {
-                0 => write!(line, "{cell:<width$}"),
-                _ => write!(line, "  {cell:>width$}"),
-            };
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
+    ::figures::columns(rows, |column| column == 0)
 }
 
 /// All that a result says.
@@ -53,7 +38,7 @@ pub fn render(results: &Results) -> String {
     comparisons.retain(|comparison| comparison.verdict.is_some());
     if !comparisons.is_empty() {
         text.push('\n');
-        text.push_str(&columns(&verdicts(&comparisons)));
+        text.push_str(&columns(&verdicts(&comparisons, ARMS)));
     }
     for unlike in compare::unlike_arms(results) {
         let _ = writeln!(text, "not compared: {unlike}");
@@ -152,10 +137,15 @@ fn transposed(rows: &[Vec<String>]) -> Vec<Vec<String>> {
     (0..columns).map(|column| rows.iter().map(|row| row[column].clone()).collect()).collect()
 }
 
-/// Before and after, ratio, interval, verdict.
+/// What the sides are called where two results are compared.
+pub const SIDES: [&str; 2] = ["before", "after"];
+/// The same of two arms of one result.
+pub const ARMS: [&str; 2] = ["baseline", "candidate"];
+
+/// Both sides, by what they are called, ratio, interval, verdict.
 #[must_use]
-pub fn verdicts(comparisons: &[Comparison]) -> Vec<Vec<String>> {
-    let head = ["", "figure", "before", "after", "ratio", "95 % interval", "noise", "verdict"];
+pub fn verdicts(comparisons: &[Comparison], [old, new]: [&str; 2]) -> Vec<Vec<String>> {
+    let head = ["", "figure", old, new, "ratio", "95 % interval", "noise", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for c in comparisons {
         rows.push(vec![

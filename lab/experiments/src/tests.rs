@@ -315,9 +315,9 @@ fn the_report_is_one_page_that_needs_nothing_else() {
     assert_eq!(names.iter().filter(|name| *name == "polyline").count(), 8);
     for snippet in [
         "<h1 dir=\"auto\">A &amp; B &lt;beside&gt; each other</h1>",
-        "<td role=\"cell\" class=\"good\" data-head=\"verdict\" dir=\"auto\">as expected</td>",
-        "<td role=\"cell\" class=\"good\" data-head=\"verdict\" dir=\"auto\">faster</td>",
-        "<td role=\"cell\" data-head=\"verdict\" dir=\"auto\">equivalent</td>",
+        "<td role=\"cell\" class=\"text good\" data-head=\"verdict\" dir=\"auto\">as expected</td>",
+        "<td role=\"cell\" class=\"text good\" data-head=\"verdict\" dir=\"auto\">faster</td>",
+        "<td role=\"cell\" class=\"text\" data-head=\"verdict\" dir=\"auto\">equivalent</td>",
         "Not compared: connections: 64 (a) and 100 (d)",
         "Left out: e: not on this machine",
     ] {

@@ -26,7 +26,8 @@ pub fn share(fraction: f64) -> String {
     format!("{} %", (percent * unit).round() / unit)
 }
 
-/// A value with SI prefix.
+/// A value with SI prefix, which stands before a unit that is a word by itself: 2.00 Mbit/s, and
+/// 2.00 M requests/s.
 #[must_use]
 pub fn si(value: f64, unit: &str) -> String {
     let (value, prefix) = match value {
@@ -35,7 +36,8 @@ pub fn si(value: f64, unit: &str) -> String {
         v if v >= 999.5 => (v * 1e-3, "k"),
         v => (v, ""),
     };
-    format!("{} {prefix}{unit}", digits(value))
+    let gap = if prefix.is_empty() || unit.len() <= "bit/s".len() { "" } else { " " };
+    format!("{} {prefix}{gap}{unit}", digits(value))
 }
 
 /// Three significant digits, or all before the point.
@@ -70,6 +72,29 @@ pub fn factor(ratio: f64) -> String {
     format!("{ratio:.*}", 3 + zeros)
 }
 
+/// The first of many in a line, and how many more there are.
+#[must_use]
+pub fn first_of(mut names: Vec<String>, most: usize) -> String {
+    let more = names.split_off(names.len().min(most)).len();
+    names.extend((more > 0).then(|| format!("and {more} more")));
+    names.join("; ")
+}
+
+/// Rows as columns, each as wide as its widest cell: those that are names to the left, figures to
+/// the right.
+#[must_use]
+pub fn columns(rows: &[Vec<String>], is_name: impl Fn(usize) -> bool) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
+    let cell = |(column, (cell, &width)): (usize, (&String, &usize))| match is_name(column) {
+        true => format!("{cell:<width$}"),
+        false => format!("{cell:>width$}"),
+    };
+    let line = |row: &Vec<String>| row.iter().zip(&widths).enumerate().map(cell).collect::<Vec<_>>().join("  ");
+    rows.iter().map(|row| line(row).trim_end().to_owned() + "\n").collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +114,25 @@ mod tests {
             (si(999.4, "/s"), seconds(999.6), seconds(999_600.0)),
             ("999 /s".into(), "1.00 µs".into(), "1.00 ms".into())
         );
+    }
+
+    #[test]
+    fn a_prefix_stands_before_a_word_by_itself() {
+        let told = [si(2e6, "requests/s"), si(2e6, "bit/s"), si(2.0, "frames/s")];
+        assert_eq!(told, ["2.00 M requests/s", "2.00 Mbit/s", "2.00 frames/s"]);
+    }
+
+    #[test]
+    fn of_many_names_the_first_stand_there() {
+        let names = |count: usize| vec!["a".to_owned(); count];
+        let told = [0, 2, 4].map(|count| first_of(names(count), 2));
+        assert_eq!(told, ["", "a; a", "a; a; and 2 more"]);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_cells() {
+        let rows = [vec!["a", "µs", "verdict"], vec!["longer", "1", "-"], vec!["b"]];
+        let rows = rows.map(|row| row.into_iter().map(str::to_owned).collect());
+        assert_eq!(columns(&rows, |at| at != 1), "a       µs  verdict\nlonger   1  -\nb\n");
     }
 }

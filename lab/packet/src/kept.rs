@@ -16,6 +16,9 @@ pub struct Kept {
     pub links: Vec<String>,
     /// Latencies above it are counted.
     pub threshold_ns: u64,
+    /// The share of frames that may be late; `None`: as for searches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_limit: Option<f64>,
     /// What was measured.
     pub result: TrialResult,
 }

@@ -40,18 +40,9 @@ fn lines(out: &mut String, lines: impl IntoIterator<Item = String>) {
     lines.into_iter().for_each(|line| _ = writeln!(out, "{line}"));
 }
 
-/// Columns under heads, each as wide as it must be.
+/// Columns under heads; the first two are names.
 pub(crate) fn columns(out: &mut String, rows: &[Vec<String>]) {
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let pad = width(column).unwrap_or(0).saturating_sub(cell.chars().count());
-            // Names to the left, figures to the right.
-            let _ = if column < 2 { write!(line, "{cell}{:pad$}  ", "") } else { write!(line, "{:pad$}{cell}  ", "") };
-        }
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
+    out.push_str(&figures::columns(rows, |column| column < 2));
 }
 
 /// What was sent and came, a row for each stream and direction below the heads.
@@ -83,7 +74,9 @@ fn losses(lane: &LaneResult) -> Vec<String> {
     let (lost, offered, share) = (grouped(lane.lost()), grouped(lane.offered()), share(lane.loss_ratio()));
     let loss = match lane.loss_bound() {
         Some(bound) => {
-            format!("{name}: 0 lost of {offered}: at most {bound:.1e} of all at 95 %, if losses are independent")
+            // What a share shows by three digits and more needs no power of ten.
+            let bound = if bound < 1e-3 { format!("{bound:.1e}") } else { figures::share(bound) };
+            format!("{name}: 0 lost of {offered}: at most {bound} of all at 95 %, if losses are independent")
         }
         None if lane.offered() == 0 => format!("{name}: nothing was sent"),
         None if lane.replayed => format!(

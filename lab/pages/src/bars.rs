@@ -1,7 +1,7 @@
 //! Values by name, each with its interval: bars from zero, or places on a logarithmic axis (a forest
 //! plot: Lewis and Clarke, BMJ 322, 2001). Names stand above their bars, so that no name is cut.
 
-use crate::drawing::{Drawing, TEXT, class, figure};
+use crate::drawing::{Drawing, TEXT, class};
 use crate::scale::{AxisScale, Range, label};
 use crate::table::PageTable;
 use crate::text::width;
@@ -88,12 +88,10 @@ impl Bars {
         Self { scale: AxisScale::Logarithmic, rows, band, ..Self::new(title, label, format) }
     }
 
-    pub(crate) fn write(&self, out: &mut String) {
-        if let Some(range) = self.range().filter(|_| !self.rows.is_empty()) {
-            let row = |bar: &Bar| vec![[&*bar.group, &*bar.name].join(" "), bar.told()];
-            let table = PageTable::new(self.title.clone(), &["", &self.label]).with(self.rows.iter().map(row));
-            figure(out, &self.title, &table, |drawing| self.draw(drawing, range));
-        }
+    /// What is drawn, as a table.
+    pub(crate) fn table(&self) -> PageTable {
+        let row = |bar: &Bar| vec![[&*bar.group, &*bar.name].join(" "), bar.told()];
+        PageTable::new(self.title.clone(), &["", &self.label]).with(self.rows.iter().map(row))
     }
 
     fn range(&self) -> Option<Range> {
@@ -106,7 +104,8 @@ impl Bars {
         Range::over(ends.chain(fixed), self.scale).map(Range::roomy)
     }
 
-    fn draw(&self, drawing: &mut Drawing, range: Range) {
+    pub(crate) fn draw(&self, drawing: &mut Drawing) {
+        let Some(range) = self.range() else { return };
         drawing.top += 6.0;
         let (from, right) = (drawing.top, drawing.width - 8.0);
         let at = move |value: f64| 4.0 + range.place(value) * (right - 4.0);

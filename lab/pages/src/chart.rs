@@ -1,6 +1,6 @@
 //! Curves, drawn: as SVG for a page, and in plain characters for a terminal.
 
-use crate::drawing::{Drawing, TEXT, class, figure};
+use crate::drawing::{Drawing, TEXT, class};
 use crate::scale::{AxisScale, Range, label, nines, percentile};
 use crate::table::PageTable;
 use crate::text::{width, wrapped};
@@ -87,6 +87,18 @@ impl Series {
         Self { name: name.into(), points: points.into_iter().map(CurvePoint::from).collect(), largest: None }
     }
 
+    /// The same, of a run that counts or does not.
+    #[must_use]
+    pub fn counting(mut self, counts: bool) -> Self {
+        self.points.iter_mut().for_each(|point| point.counts = counts);
+        self
+    }
+
+    /// Whether something of it counts.
+    fn counts(&self) -> bool {
+        self.points.iter().any(|point| point.counts)
+    }
+
     /// Times in nanoseconds by shares of so many samples: cut where fewer than ten lie beyond.
     #[must_use]
     pub fn by_share(name: &str, shares: impl Iterator<Item = (f64, f64)>, samples: f64, largest: Option<f64>) -> Self {
@@ -129,19 +141,6 @@ const MARKS: [char; 6] = ['*', 'o', '+', 'x', '#', '@'];
 const COLUMNS: usize = 64;
 const ROWS: usize = 16;
 
-/// Drawings below each other, as one SVG document that stands by itself.
-#[must_use]
-pub fn svg_page<'a>(charts: impl Iterator<Item = &'a Chart>) -> String {
-    let mut drawing = Drawing::alone();
-    let mut titles = Vec::new();
-    for chart in charts {
-        drawing.paragraph(0.0, "title", &chart.title);
-        chart.draw(&mut drawing);
-        titles.push(chart.title.as_str());
-    }
-    drawing.finish("page", &titles.join("; "))
-}
-
 impl Chart {
     /// Of these axes and curves, without those that have no point.
     #[must_use]
@@ -158,15 +157,8 @@ impl Chart {
         Self::new(title, x, Axis::times("latency"), series)
     }
 
-    pub(crate) fn write(&self, out: &mut String) {
-        if self.series.is_empty() {
-            return;
-        }
-        figure(out, &self.title, &self.table(), |drawing| self.draw(drawing));
-    }
-
     /// What is drawn, as a table.
-    fn table(&self) -> PageTable {
+    pub(crate) fn table(&self) -> PageTable {
         let columns: Vec<Vec<CurvePoint>> = self.series.iter().map(Series::thinned).collect();
         let mut xs: Vec<f64> = columns.iter().flatten().map(|point| point.x).collect();
         xs.sort_by(f64::total_cmp);
@@ -185,10 +177,16 @@ impl Chart {
         };
         let mut table = PageTable::new(format!("{}: {}", self.title, self.y.label), &heads).with(xs.iter().map(row));
         if self.series.iter().any(|series| series.largest.is_some()) {
-            let largest = self.series.iter().map(|series| series.largest.map_or_else(String::new, self.y.format));
+            let largest = self.series.iter().map(|series| self.largest(series));
             table.rows.push([vec!["max".to_owned()], largest.collect()].concat());
         }
         table
+    }
+
+    /// The largest of a curve, as it is told.
+    fn largest(&self, series: &Series) -> String {
+        let told = |y| self.told(&CurvePoint { y, interval: None, x: 0.0, counts: series.counts() });
+        series.largest.map_or_else(String::new, told)
     }
 
     /// A point's height, its interval, and whether it counts.
@@ -216,9 +214,9 @@ impl Chart {
             .filter(|(_, point)| self.x.scale.holds(point.x) && self.y.scale.holds(point.y))
     }
 
-    fn draw(&self, drawing: &mut Drawing) {
-        let names = self.series.iter().enumerate().map(|(curve, series)| (series.name.clone(), Some((curve, true))));
-        let mut names: Vec<(String, Option<(usize, bool)>)> = names.collect();
+    pub(crate) fn draw(&self, drawing: &mut Drawing) {
+        let own = |(curve, series): (usize, &Series)| (series.name.clone(), Some((curve, series.counts())));
+        let mut names: Vec<(String, Option<(usize, bool)>)> = self.series.iter().enumerate().map(own).collect();
         let all = || self.series.iter().flat_map(|series| &series.points);
         if let Some(curve) = self.series.iter().position(|series| series.points.iter().any(|point| !point.counts)) {
             names.push(("does not count".to_owned(), Some((curve, false))));
@@ -265,9 +263,10 @@ impl Chart {
         drawing.line("axis", (left, bottom), (right, bottom));
         for curve in 0..self.series.len() {
             self.curve(drawing, curve, &|point| (at_x(point.x), at_y(point.y)), &at_y);
-            if let Some(largest) = self.series[curve].largest {
-                let told = format!("{}: max {}", self.series[curve].name, (self.y.format)(largest));
-                drawing.mark(curve, (right - 10.0, at_y(largest)), true, &told);
+            let series = &self.series[curve];
+            if let Some(largest) = series.largest {
+                let told = format!("{}: max {}", series.name, self.largest(series));
+                drawing.mark(curve, (right - 10.0, at_y(largest)), series.counts(), &told);
             }
         }
         drawing.top = bottom + 24.0;

@@ -163,6 +163,6 @@ pub(crate) fn figure(out: &mut String, title: &str, table: &PageTable, draw: imp
         out.push_str(&drawing.finish(class, title));
     }
     out.push_str("<details><summary>The figures of this chart</summary>\n");
-    table.write(out);
+    table.write(out, usize::MAX);
     out.push_str("</details>\n</figure>\n");
 }

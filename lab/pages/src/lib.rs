@@ -36,10 +36,10 @@ mod text;
 mod tone;
 
 pub use bars::{Bar, Bars};
-pub use chart::{Axis, Chart, CurvePoint, Series, svg_page};
+pub use chart::{Axis, Chart, CurvePoint, Series};
 pub use inside::results_in;
-pub use page::{Page, PageHead, PagePart, PageVerdict};
-pub use places::{PlaceFrame, Placed, Places, svg_places};
+pub use page::{Page, PageHead, PagePart, PageVerdict, svg_page};
+pub use places::{PlaceFrame, Placed, Places};
 pub use scale::{AxisScale, nines, percentile};
 pub use shell::quoted;
 pub use table::PageTable;

@@ -2,7 +2,7 @@
 
 use crate::bars::Bars;
 use crate::chart::Chart;
-use crate::drawing::COLOURS;
+use crate::drawing::{COLOURS, Drawing, figure};
 use crate::inside::link;
 use crate::places::Places;
 use crate::shell::quoted;
@@ -55,6 +55,12 @@ pub struct PageVerdict {
 }
 
 impl PageVerdict {
+    /// Whether figures count by it.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        Tone::of(&self.word) < Tone::Bad
+    }
+
     /// Of two sides that are not alike in these ways: a difference says nothing.
     pub fn unless_alike(&mut self, unlike: impl Iterator<Item = String>) {
         let unlike: Vec<String> = unlike.collect();
@@ -118,6 +124,9 @@ const LISTS: [(&str, &str); 4] = [
     ("wide", "(max-width: 72rem), print"),
 ];
 
+/// Rows of a table that are shown unasked: of what was found, and of how it was measured.
+const SHOWN: (usize, usize) = (60, 12);
+
 /// Reasons of a verdict that stand at its head; the others stand with how it was measured.
 const REASONS: usize = 6;
 
@@ -165,22 +174,22 @@ impl Page {
         );
         self.head.write(&mut out);
         out.push_str("</header>\n");
-        for (heading, parts) in [("Figures", &self.figures), ("Curves", &self.curves)] {
-            if !parts.is_empty() {
-                let _ = writeln!(out, "<section>\n<h2>{heading}</h2>");
-                parts.iter().for_each(|part| part.write(&mut out));
-                out.push_str("</section>\n");
+        for (heading, parts) in [("Figures", &self.figures), ("Charts", &self.curves)] {
+            let mut inner = String::new();
+            parts.iter().for_each(|part| part.write(&mut inner, SHOWN.0));
+            if !inner.is_empty() {
+                let _ = writeln!(out, "<section>\n<h2>{heading}</h2>\n{inner}</section>");
             }
         }
         out.push_str("<section>\n<h2>How it was measured</h2>\n");
         let late = self.head.verdict.reasons.get(REASONS..).unwrap_or_default();
-        PagePart::List(late.to_vec()).write(&mut out);
-        self.method.iter().for_each(|part| part.write(&mut out));
+        PagePart::List(late.to_vec()).write(&mut out, SHOWN.1);
+        self.method.iter().for_each(|part| part.write(&mut out, SHOWN.1));
         match self.head.machine.as_slice() {
             [] => out.push_str("<p>This result does not tell of its machine.</p>\n"),
             machine => {
                 out.push_str("<details><summary>The machine</summary>\n");
-                PageTable::pairs("", ["", "the machine"], machine.iter().cloned()).write(&mut out);
+                PageTable::pairs("", ["", "the machine"], machine.iter().cloned()).write(&mut out, usize::MAX);
                 out.push_str("</details>\n");
             }
         }
@@ -212,10 +221,13 @@ impl PageHead {
             escaped(word)
         );
         let mut shown = reasons[..reasons.len().min(REASONS)].to_vec();
+        if reasons.is_empty() && word == "COMPLETE" {
+            shown.push("nothing was found that speaks against these figures".to_owned());
+        }
         if let Some(more) = reasons.len().checked_sub(REASONS).filter(|more| *more > 0) {
             shown.push(format!("and {more} more, below"));
         }
-        PagePart::List(shown).write(out);
+        PagePart::List(shown).write(out, REASONS);
         out.push_str("</div>\n");
         self.answer.iter().for_each(|line| _ = writeln!(out, "<p class=\"answer\" dir=\"auto\">{}</p>", escaped(line)));
         let made = if self.made > 0 { date(self.made) } else { String::new() };
@@ -224,7 +236,11 @@ impl PageHead {
         let told = |text: &str| if text.is_empty() { "its result does not tell".to_owned() } else { escaped(text) };
         let again = match self.command.is_empty() {
             true => told(""),
-            false => format!("<code>{}</code>", escaped(&quoted(&self.command))),
+            false => {
+                // No line ends within a word that fits into one.
+                let word = |word| format!("<span>{}</span>", escaped(&quoted(core::slice::from_ref(word))));
+                format!("<code>{}</code>", self.command.iter().map(word).collect::<Vec<_>>().join(" "))
+            }
         };
         let _ = writeln!(
             out,
@@ -238,38 +254,52 @@ impl PageHead {
 }
 
 impl PagePart {
-    fn write(&self, out: &mut String) {
-        let _ = match self {
-            Self::Heading(text) => writeln!(out, "<h3 dir=\"auto\">{}</h3>", escaped(text)),
-            Self::Text(text) => writeln!(out, "<p dir=\"auto\">{}</p>", escaped(text)),
-            Self::List(items) if items.is_empty() => Ok(()),
-            Self::List(items) => {
-                let items: Vec<String> =
-                    items.iter().map(|text| format!("<li dir=\"auto\">{}</li>", escaped(text))).collect();
-                writeln!(out, "<ul>\n{}\n</ul>", items.join("\n"))
-            }
+    /// What is drawn: its title, the same as a table, and how.
+    fn drawn(&self) -> Option<(&str, PageTable, Draw<'_>)> {
+        match self {
+            Self::Chart(it) if !it.series.is_empty() => Some((&it.title, it.table(), Box::new(|on| it.draw(on)))),
+            Self::Bars(it) if !it.rows.is_empty() => Some((&it.title, it.table(), Box::new(|on| it.draw(on)))),
+            Self::Places(it) if !it.frames.is_empty() => Some((&it.title, it.table(), Box::new(|on| it.draw(on)))),
+            _ => None,
+        }
+    }
+
+    /// Its HTML; of a table so many rows are shown unasked.
+    fn write(&self, out: &mut String, rows: usize) {
+        let list = |items: &[String]| -> String {
+            items.iter().map(|text| format!("<li dir=\"auto\">{}</li>\n", escaped(text))).collect()
+        };
+        match self {
+            Self::Heading(text) => _ = writeln!(out, "<h3 dir=\"auto\">{}</h3>", escaped(text)),
+            Self::Text(text) => _ = writeln!(out, "<p dir=\"auto\">{}</p>", escaped(text)),
+            Self::List(items) if items.is_empty() => {}
+            Self::List(items) => _ = writeln!(out, "<ul>\n{}</ul>", list(items)),
             Self::Whole(title, text) => {
                 let (title, text) = (escaped(title), escaped(text));
-                writeln!(out, "<details><summary>{title}</summary><pre tabindex=\"0\">{text}</pre></details>")
+                let _ = writeln!(out, "<details><summary>{title}</summary><pre tabindex=\"0\">{text}</pre></details>");
             }
-            Self::Table(table) => {
-                table.write(out);
-                Ok(())
+            Self::Table(table) => table.write(out, rows),
+            Self::Chart(_) | Self::Bars(_) | Self::Places(_) => {
+                self.drawn().into_iter().for_each(|(title, table, draw)| figure(out, title, &table, &draw));
             }
-            Self::Chart(chart) => {
-                chart.write(out);
-                Ok(())
-            }
-            Self::Bars(bars) => {
-                bars.write(out);
-                Ok(())
-            }
-            Self::Places(places) => {
-                places.write(out);
-                Ok(())
-            }
-        };
+        }
     }
+}
+
+/// Draws below a title.
+type Draw<'a> = Box<dyn Fn(&mut Drawing) + 'a>;
+
+/// What of these is drawn, below each other, as one SVG document that stands by itself.
+#[must_use]
+pub fn svg_page<'a>(parts: impl IntoIterator<Item = &'a PagePart>) -> String {
+    let mut drawing = Drawing::alone();
+    let mut titles = Vec::new();
+    for (title, _, draw) in parts.into_iter().filter_map(PagePart::drawn) {
+        drawing.paragraph(0.0, "title", title);
+        draw(&mut drawing);
+        titles.push(title);
+    }
+    drawing.finish("page", &titles.join("; "))
 }
 
 /// Seconds since 1970 as people write them (days to a date by Hinnant's algorithm).

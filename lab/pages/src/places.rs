@@ -1,7 +1,7 @@
 //! What lies where: frames beside each other, each with what is in it, and what lies between them
 //! as a table of cells. How far something is from what it could be is a bar in a frame of its own.
 
-use crate::drawing::{Drawing, TEXT, class, figure};
+use crate::drawing::{Drawing, TEXT, class};
 use crate::table::PageTable;
 use crate::text::width;
 use core::fmt::Write;
@@ -64,13 +64,10 @@ pub struct Placed {
 }
 
 impl Places {
-    pub(crate) fn write(&self, out: &mut String) {
-        if self.frames.is_empty() {
-            return;
-        }
+    /// What is drawn, as a table.
+    pub(crate) fn table(&self) -> PageTable {
         let rows = self.frames.iter().flat_map(|frame| frame.things.iter().map(move |thing| thing.row(frame)));
-        let table = PageTable::new(self.title.clone(), &["", "", ""]).with(rows);
-        figure(out, &self.title, &table, |drawing| self.draw(drawing));
+        PageTable::new(self.title.clone(), &["", "", ""]).with(rows)
     }
 
     /// Draws all of it.
@@ -209,13 +206,4 @@ impl Placed {
         drawing.top += shown.div_ceil(columns) as f64 * step + 2.0;
         rest(drawing, left, (self.squares.len(), SQUARES));
     }
-}
-
-/// The same as one SVG document that stands by itself.
-#[must_use]
-pub fn svg_places(places: &Places) -> String {
-    let mut drawing = Drawing::alone();
-    drawing.paragraph(0.0, "title", &places.title);
-    places.draw(&mut drawing);
-    drawing.finish("page", &places.title)
 }

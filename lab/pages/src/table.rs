@@ -3,12 +3,13 @@
 use crate::text::{escaped, width};
 use crate::tone::Tone;
 use core::fmt::Write;
-
-/// Rows beyond this many are shown when somebody asks for them.
-const OPEN: usize = 60;
+use figures::grouped;
 
 /// No column is reckoned wider: longer text wraps.
 const WIDEST: f64 = 260.0;
+
+/// A cell of what there is not, which a list leaves out.
+const NIL: &str = "-";
 
 /// The head of a column of verdicts, which are shown as good or bad as they are.
 const VERDICT: &str = "verdict";
@@ -60,34 +61,37 @@ impl PageTable {
         self
     }
 
-    pub(crate) fn write(&self, out: &mut String) {
+    /// Its HTML; more rows than these are shown when somebody asks for them.
+    pub(crate) fn write(&self, out: &mut String, open: usize) {
         if self.rows.is_empty() {
             return;
         }
-        let many = self.rows.len() > OPEN;
-        let (caption, count) = (escaped(&self.caption), self.rows.len());
+        let many = self.rows.len() > open;
+        let (caption, count) = (escaped(&self.caption), grouped(self.rows.len() as u64));
         if many {
-            let _ = write!(out, "<details><summary>{caption} {count} rows</summary>");
+            let of = if caption.is_empty() { String::new() } else { format!("{caption}: ") };
+            let _ = write!(out, "<details><summary>{of}{count} rows</summary>");
         }
         let _ = write!(out, "<table role=\"table\" class=\"{}\">", self.class());
         if !self.caption.is_empty() {
             let _ = write!(out, "<caption>{caption}</caption>");
         }
         out.push_str("\n<thead><tr role=\"row\">");
-        self.heads.iter().for_each(|head| _ = write!(out, "<th role=\"columnheader\">{}</th>", escaped(head)));
+        let kinds: Vec<&str> = (0..self.heads.len()).map(|column| self.kind(column)).collect();
+        for (head, kind) in self.heads.iter().zip(&kinds) {
+            let _ = write!(out, "<th role=\"columnheader\"{}>{}</th>", class(&[kind]), escaped(head));
+        }
         out.push_str("</tr></thead>\n<tbody>\n");
-        let prose: Vec<bool> = (0..self.heads.len()).map(|column| self.is_prose(column)).collect();
         for row in &self.rows {
             out.push_str("<tr role=\"row\">");
             for (column, (cell, head)) in row.iter().zip(&self.heads).enumerate() {
                 let tone = if head == VERDICT { Tone::of(cell).class() } else { "" };
-                let class = [if prose[column] { "prose" } else { "" }, tone].join(" ");
-                let class = if class == " " { String::new() } else { format!("class=\"{}\" ", class.trim()) };
+                let class = class(&[kinds[column], tone, if cell == NIL { "nil" } else { "" }]);
                 let (element, role) = if column == 0 { ("th", "rowheader") } else { ("td", "cell") };
                 let (text, head) = (escaped(cell), escaped(head));
                 let _ = write!(
                     out,
-                    "<{element} role=\"{role}\" {class}data-head=\"{head}\" dir=\"auto\">{text}</{element}>"
+                    "<{element} role=\"{role}\"{class} data-head=\"{head}\" dir=\"auto\">{text}</{element}>"
                 );
             }
             out.push_str("</tr>\n");
@@ -98,9 +102,15 @@ impl PageTable {
         }
     }
 
-    /// Whether a column has text that wraps, and no numbers.
-    fn is_prose(&self, column: usize) -> bool {
-        self.rows.iter().filter_map(|row| row.get(column)).any(|cell| cell.chars().count() > 28)
+    /// What a column has: text that wraps, words, or figures.
+    fn kind(&self, column: usize) -> &'static str {
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).filter(|cell| *cell != NIL);
+        let is_figure = |cell: &String| cell.starts_with(|char: char| char.is_ascii_digit() || "+-−<>".contains(char));
+        match () {
+            () if cells.clone().any(|cell| cell.chars().count() > 28) => "prose",
+            () if 2 * cells.clone().filter(|cell| is_figure(cell)).count() < cells.count() => "text",
+            () => "",
+        }
     }
 
     /// By the room that it needs: it is a list where there is less.
@@ -117,4 +127,10 @@ impl PageTable {
             _ => "list",
         }
     }
+}
+
+/// The attribute of an element that is of these classes, if of any.
+fn class(names: &[&str]) -> String {
+    let names: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
+    if names.is_empty() { String::new() } else { format!(" class=\"{}\"", names.join(" ")) }
 }

@@ -16,6 +16,10 @@ fn chart(points: Vec<(f64, f64)>) -> Chart {
     }
 }
 
+fn svg<const N: usize>(charts: [Chart; N]) -> String {
+    svg_page(&charts.map(PagePart::from))
+}
+
 fn head(word: &str) -> PageHead {
     PageHead {
         title: "A & <b>".into(),
@@ -57,7 +61,7 @@ fn nothing_to_draw_is_drawn_empty_and_says_so() {
 
 #[test]
 fn a_drawing_for_a_file_stands_by_itself() {
-    let drawn = svg_page([chart(vec![(1.0, 2.0)]), chart(vec![(1.0, 2.0)])].iter());
+    let drawn = svg([chart(vec![(1.0, 2.0)]), chart(vec![(1.0, 2.0)])]);
     assert!(drawn.starts_with("<svg xmlns=") && drawn.contains("prefers-color-scheme: dark"), "{drawn}");
     assert_eq!((drawn.matches("<svg ").count(), drawn.matches("<polyline").count()), (1, 4));
 }
@@ -80,6 +84,52 @@ fn what_does_not_count_is_a_cross_and_no_curve_goes_through_it() {
 }
 
 #[test]
+fn of_a_run_that_does_not_count_the_largest_and_the_legend_are_crosses_too() {
+    let mut chart = chart(vec![(1.0, 10.0), (2.0, 20.0)]);
+    let series = Series { largest: Some(99.0), ..chart.series[0].clone() };
+    chart.series = vec![series.clone(), series.counting(false)];
+    let page = svg([chart.clone()]);
+    assert!(page.contains(">p99: max 99</title>") && page.contains(">p99: max 99, does not count</title>"), "{page}");
+    // Two of the points, one of the largest, one of the legend's name, and what it means.
+    assert_eq!((page.matches("class=\"cross s1").count(), page.matches("class=\"mark s1").count()), (5, 0), "{page}");
+    assert_eq!(chart.table().rows.last(), Some(&["max", "99", "99, does not count"].map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn a_column_of_words_is_told_from_one_of_figures_and_what_there_is_not_is_left_out_of_lists() {
+    // Of mixed cells the most decide.
+    let rows = [
+        ["a", "yes", "12 µs", "met"],
+        ["b", "-", "-", "missed"],
+        ["c", "no", "unknown", "met"],
+        ["d", "0", "7", "met"],
+    ];
+    let table = PageTable::new("t", &["", "word", "figure", "verdict"]);
+    let mut out = String::new();
+    table.with(rows.map(|row| row.map(str::to_owned).to_vec())).write(&mut out, 12);
+    for part in [
+        "<th role=\"columnheader\" class=\"text\">word</th>",
+        "<th role=\"columnheader\">figure</th>",
+        "class=\"text nil\" data-head=\"word\"",
+        "class=\"nil\" data-head=\"figure\"",
+        "class=\"text bad\" data-head=\"verdict\"",
+    ] {
+        assert!(out.contains(part), "{part}\n{out}");
+    }
+}
+
+#[test]
+fn what_has_nothing_in_it_has_no_heading() {
+    let mut page = Page::new(head("COMPLETE"));
+    page.head.verdict.reasons.clear();
+    page.curve(Chart::new("t", Axis::counts("x"), Axis::counts("y"), vec![Series::default()]));
+    page.figure(PageTable::new("t", &["a"]));
+    let text = page.render();
+    assert!(!text.contains("<h2>Charts</h2>") && !text.contains("<h2>Figures</h2>"), "{text}");
+    assert!(text.contains("nothing was found that speaks against these figures"), "{text}");
+}
+
+#[test]
 fn lines_stand_at_round_values_and_at_points_where_these_are_few() {
     let ticks = |low: f64, high: f64, scale| Range::over([low, high].into_iter(), scale).map(|s| s.ticks());
     let linear = ticks(0.0, 1_000.0, AxisScale::Linear);
@@ -87,7 +137,7 @@ fn lines_stand_at_round_values_and_at_points_where_these_are_few() {
     assert_eq!(ticks(1.0, 100.0, AxisScale::Logarithmic), Some(vec![1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]));
     assert_eq!(ticks(1.0, 1e9, AxisScale::Logarithmic).map(|ticks| ticks.len()), Some(10));
     assert_eq!(ticks(21.0, 24.0, AxisScale::Logarithmic).map(|ticks| ticks.len() > 3), Some(true));
-    let own = svg_page([chart(vec![(17.0, 1.0), (333.0, 10.0)])].iter());
+    let own = svg([chart(vec![(17.0, 1.0), (333.0, 10.0)])]);
     assert!(own.contains(">17</text>") && own.contains(">333</text>") && !own.contains(">200</text>"), "{own}");
 }
 
@@ -116,7 +166,7 @@ fn long_names_are_broken_into_lines_and_never_cut() {
     assert_eq!(lines.concat().replace(' ', ""), long.replace(' ', ""));
     let mut two = chart(vec![(1.0, 2.0)]);
     two.series = vec![Series::new(format!("{long} A"), [(1.0, 2.0)]), Series::new(format!("{long} B"), [(1.0, 3.0)])];
-    let drawn = svg_page([two].iter());
+    let drawn = svg([two]);
     assert!(drawn.contains(" A</text>") && drawn.contains(" B</text>"), "{drawn}");
 }
 
@@ -148,7 +198,7 @@ fn a_page_has_its_head_first_and_its_results_come_out_again() {
     let text = page.render();
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}\n{text}"));
     assert!(at("<strong>INVALID</strong>") < at("because &quot;so&quot;") && at("because") < at("&lt;2&gt;"));
-    at("<code>nearside load --find-max &#39;p99&lt;5ms&#39; &#39;it&#39;\\&#39;&#39;s&#39;</code>");
+    at("<span>--find-max</span> <span>&#39;p99&lt;5ms&#39;</span> <span>&#39;it&#39;\\&#39;&#39;s&#39;</span></code>");
     at("<dd>2026-07-25 17:20 UTC</dd>");
     assert_eq!(results_in(&text), ["{\"x\": \"</a>\"}", "ü\n"]);
     assert!(results_in("<html>").is_empty() && results_in("href=\"data:application/json;base64,***\"").is_empty());
@@ -167,7 +217,7 @@ fn a_table_that_is_wide_becomes_a_list_and_long_ones_are_folded() {
     for (columns, class) in [(2, "narrow"), (5, "middle"), (8, "broad"), (10, "wide"), (15, "list")] {
         assert!(table(columns, 1).contains(&format!("<table role=\"table\" class=\"{class}\">")), "{columns}");
     }
-    assert!(table(2, 1_000).contains("<details><summary>t 1000 rows</summary><table"));
+    assert!(table(2, 1_000).contains("<details><summary>t: 1,000 rows</summary><table"));
 }
 
 /// The contrast of two colours (WCAG 2.2, 1.4.3).
@@ -209,10 +259,10 @@ fn what_no_machine_measures_leaves_room_for_the_rest() {
     let seconds = |value: f64| figures::seconds(value);
     let mut chart = chart(vec![(1.0, 2e6), (2.0, f64::MAX), (3.0, 1e18), (4.0, -f64::MAX)]);
     (chart.y.format, chart.y.scale) = (seconds, AxisScale::Linear);
-    let drawn = svg_page([chart.clone()].iter());
+    let drawn = svg([chart.clone()]);
     chart.series[0].points[0].interval = Some((-1.0, f64::MAX));
     chart.y.scale = AxisScale::Logarithmic;
-    for drawn in [&drawn, &svg_page([chart].iter())] {
+    for drawn in [&drawn, &svg([chart])] {
         assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
     }
     // Two points are drawn, and a label of their heights is no longer than the drawing has room for.

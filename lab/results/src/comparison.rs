@@ -4,7 +4,7 @@ use crate::measurement::{KnownResult, ResultError, Worth};
 use ::packet::compare::{Better, RunFigure, Unit};
 use core::fmt::{self, Write};
 use environment::{Fingerprint, ResultKind, SCHEMA, Unlike};
-use figures::factor;
+use figures::{columns, factor, first_of};
 use serde::Serialize;
 use serde_json::{Value, json};
 use stats::{Centre, Design, Policy, Verdict, effect, verdict};
@@ -15,6 +15,9 @@ pub(crate) const MARGIN: f64 = 0.02;
 
 /// Of what a result says against itself, so many reasons are shown.
 const REASONS_SHOWN: usize = 2;
+
+/// Figures that a line names.
+const NAMED: usize = 8;
 
 /// For the resamples: the same runs give the same interval.
 const SEED: u64 = 1;
@@ -164,10 +167,10 @@ impl SidesCompared {
         all
     }
 
-    /// The figures that differ, or that do not, in a line.
+    /// The first figures that differ, or that do not, in a line.
     fn named(&self, differing: bool) -> String {
         let some = self.figures.iter().filter(|one| one.differs() == differing);
-        some.map(|one| self.name(one)).collect::<Vec<_>>().join("; ")
+        first_of(some.map(|one| self.name(one)).collect(), NAMED)
     }
 
     /// Whether the figures are of several things.
@@ -199,7 +202,7 @@ impl fmt::Display for SidesCompared {
             rows.push(vec![self.name(one), before, after, ratio, word]);
         }
         if !self.figures.is_empty() {
-            table(f, &rows)?;
+            f.write_str(&columns(&rows, |column| column == 0 || column + 1 == rows[0].len()))?;
         }
         self.summary().iter().try_for_each(|line| writeln!(f, "{line}"))?;
         for doubt in &self.doubts {
@@ -210,25 +213,6 @@ impl fmt::Display for SidesCompared {
         }
         Ok(())
     }
-}
-
-/// Columns, each as wide as its widest cell; names to the left, figures to the right.
-fn table(f: &mut fmt::Formatter<'_>, rows: &[Vec<String>]) -> fmt::Result {
-    let columns = rows.first().map_or(0, Vec::len);
-    let wide = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(wide).collect();
-    for row in rows {
-        let mut line = String::new();
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match at {
-                0 => write!(line, "{cell:<width$}"),
-                _ if at + 1 == columns => write!(line, "  {cell}"),
-                _ => write!(line, "  {cell:>width$}"),
-            };
-        }
-        writeln!(f, "{}", line.trim_end())?;
-    }
-    Ok(())
 }
 
 /// Compares two sides, figure by figure. Those that only one side has are left out.
@@ -337,10 +321,7 @@ impl KnownResult {
     #[must_use]
     pub fn doubt(&self) -> Option<String> {
         let verdict = self.verdict.as_ref().filter(|verdict| verdict.worth > Worth::Complete)?;
-        let mut reasons = verdict.reasons.iter().take(REASONS_SHOWN).cloned().collect::<Vec<_>>().join("; ");
-        if verdict.reasons.len() > REASONS_SHOWN {
-            let _ = write!(reasons, "; and {} more", verdict.reasons.len() - REASONS_SHOWN);
-        }
+        let reasons = first_of(verdict.reasons.clone(), REASONS_SHOWN);
         let (name, word) = (&self.name, verdict.worth.word());
         Some(if reasons.is_empty() { format!("{name} is {word}") } else { format!("{name} is {word}: {reasons}") })
     }

@@ -36,7 +36,7 @@ pub struct ReadResult {
 /// The picture of a topology, as its page has it, as one SVG document that stands by itself.
 #[must_use]
 pub fn topology_svg(whole: &Value) -> String {
-    pages::svg_places(&domains::places(whole))
+    pages::svg_page([&domains::places(whole).into()])
 }
 
 /// How a page is filled.
@@ -109,15 +109,15 @@ pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
         Draw::One(draw) => draw(&mut page, &first.whole),
         Draw::All(draw) => draw(&mut page, &all)?,
     }
-    let end = if kind == ResultKind::Recording { "ndjson" } else { "json" };
-    let named = |(at, one): (usize, ReadResult)| (format!("{}{}.{end}", kind.name(), numbered(at)), one.text);
-    page.results = all.into_iter().enumerate().map(named).collect();
+    page.results = named(kind, kind.name(), all.into_iter().map(|one| one.text));
     Ok(page)
 }
 
-/// What tells the second and later ones of several files apart.
-fn numbered(at: usize) -> String {
-    if at > 0 { format!("-{}", at + 1) } else { String::new() }
+/// Results with the names that their files are to have.
+fn named(kind: ResultKind, stem: &str, texts: impl IntoIterator<Item = String>) -> Vec<(String, String)> {
+    let end = if kind == ResultKind::Recording { "ndjson" } else { "json" };
+    let number = |at: usize| if at > 0 { format!("-{}", at + 1) } else { String::new() };
+    texts.into_iter().enumerate().map(|(at, text)| (format!("{stem}{}.{end}", number(at)), text)).collect()
 }
 
 pub use sides::compared as page_of_sides;
@@ -163,10 +163,13 @@ fn not_judged(why: &str) -> PageVerdict {
 /// What a result says that it is worth. Recordings and topologies say what there was; of others, one
 /// that says nothing is of an earlier version.
 fn verdict(result: &KnownResult) -> PageVerdict {
-    let plain = OwnVerdict { worth: Worth::Complete, reasons: Vec::new() };
-    let says_nothing =
-        matches!(result.kind, ResultKind::Recording | ResultKind::Topology | ResultKind::Budget).then_some(plain);
-    match result.verdict.as_ref().or(says_nothing.as_ref()) {
+    let says_nothing = match result.kind {
+        ResultKind::Recording | ResultKind::Topology => Some("it tells what there was, and judges nothing"),
+        ResultKind::Budget => Some("a model, by what is measured, published or assumed: each part says which"),
+        _ => None,
+    };
+    let plain = says_nothing.map(|why| OwnVerdict { worth: Worth::Complete, reasons: vec![why.to_owned()] });
+    match result.verdict.as_ref().or(plain.as_ref()) {
         Some(own) => PageVerdict { word: own.worth.word().to_owned(), reasons: own.reasons.clone() },
         None => not_judged("the result does not say what it is worth: an earlier version wrote it"),
     }

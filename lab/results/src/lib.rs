@@ -26,7 +26,7 @@ pub use comparison::{FigureCompared, SidesCompared, compare, unlike};
 pub use drawn::{page, page_of, page_of_sides, topology_svg};
 pub use environment::ResultKind;
 pub use measurement::{KnownResult, OwnVerdict, ResultError, Worth};
-pub use read::{RESULT_LIMIT, RESULTS_LIMIT, of_value, parts_of_text, read, read_text, texts};
+pub use read::{RESULT_LIMIT, RESULTS_LIMIT, of_value, parts, read, read_text, texts};
 
 #[cfg(test)]
 mod tests;

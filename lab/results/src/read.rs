@@ -24,10 +24,17 @@ const HEAD: [&str; 3] = ["kind", "schema", "complete"];
 /// # Errors
 /// If there is none, or one of them is none: which, and what it is instead.
 pub fn read(path: &Path) -> Result<Vec<KnownResult>, ResultError> {
+    Ok(parts(path)?.into_iter().map(|(known, _)| known).collect())
+}
+
+/// The same, each beside its text, which of a page is what is in it.
+///
+/// # Errors
+/// As [`read`].
+pub fn parts(path: &Path) -> Result<Vec<(KnownResult, String)>, ResultError> {
     let mut found = Vec::new();
     for (name, text) in texts(path)? {
-        let parts = parts_of_text(&name, &text).map_err(|why| ResultError(format!("{name}: {why}")))?;
-        found.extend(parts.into_iter().map(|(known, _)| known));
+        found.extend(parts_of_text(&name, &text).map_err(|why| ResultError(format!("{name}: {why}")))?);
     }
     Ok(found)
 }

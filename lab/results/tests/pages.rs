@@ -52,7 +52,7 @@ fn load(rate: f64, word: &str, reasons: &[&str]) -> Value {
             "throughput": { "requests_per_second": rate, "received_bytes_per_second": 160.0 * rate },
             "latency": latency(200_000), "percentiles": shares.iter().zip(times).collect::<Vec<_>>(),
             "errors": { "timeouts": 3, "refused": 0 }, "statuses": { "2xx": 199_997 }, "warnings": [],
-            "objectives": [{ "objective": "p99 < 1.00 ms", "measured": 400_000.0, "met": true }],
+            "objectives": [{ "objective": "p99 < 1.00 ms", "measured": 400_000.0, "told": "400 µs", "met": true }],
         }),
     )
 }
@@ -137,9 +137,8 @@ fn compared(before: &Value, after: &Value) -> Page {
     let (old, new) = (side("before.json", before), side("after.json", after));
     let sides = SidesCompared::of(&old, &new).expect("alike");
     let command = ["nearside", "lab", "compare", "before.json", "after.json"].map(str::to_owned).to_vec();
-    let inside =
-        [("before.json", before), ("after.json", after)].map(|(name, value)| (name.to_owned(), value.to_string()));
-    results::page_of_sides(&sides, (&old, &new), ResultOrigin { command, made: 1_785_000_000 }, inside.to_vec())
+    let inside = [before, after].map(|value| vec![value.to_string()]);
+    results::page_of_sides(&sides, (&old, &new), ResultOrigin { command, made: 1_785_000_000 }, inside)
 }
 
 /// Holds a page against the one that is kept.
@@ -159,7 +158,8 @@ fn is_as_kept(name: &str, page: &Page) -> String {
 fn a_sound_result() {
     let text = is_as_kept("sound.html", &page(&load(123_456.0, "COMPLETE", &[])));
     assert!(text.contains("class=\"verdict good\"") && text.contains("<strong>COMPLETE</strong>"));
-    assert!(text.contains("123 krequests/s: p50 50.0 µs, p99 400 µs, max 9.00 ms"), "{text}");
+    assert!(text.contains("123 k requests/s: p50 50.0 µs, p99 400 µs, max 9.00 ms"), "{text}");
+    assert!(text.contains(">400 µs</td>") && text.contains(">met</td>"), "what was measured stands beside it: {text}");
     // Of 200,000 samples ten lie beyond p99.995, and so the last point is that of p99.99.
     assert!(text.contains(">p99.99</th>") && !text.contains(">p99.999</th>"));
 }
@@ -175,6 +175,47 @@ fn a_result_that_is_invalid_says_so_first_and_its_runs_do_not_count() {
     // Through what does not count goes no curve: one point of three counts.
     let curve = text.split("<polyline").nth(1).and_then(|rest| rest.split("points=\"").nth(1)).expect("a curve");
     assert_eq!(curve.split('"').next().map(|points| points.split(' ').count()), Some(1));
+}
+
+#[test]
+fn the_curve_of_a_load_that_does_not_count_is_none() {
+    let text = page(&load(1e5, "INVALID", &["the generator was the limit"])).render();
+    assert!(!text.contains("class=\"mark") && text.contains(">does not count</text>"), "{text}");
+}
+
+/// Who allowed frames to be late is told of what is later than that, and not of what a search allows.
+#[test]
+fn a_trial_counts_by_the_share_of_late_frames_that_it_was_asked_for() {
+    let mut whole = interrupted("probe");
+    (whole["complete"], whole["result"]["complete"]) = (json!(true), json!(true));
+    let frames = whole["result"]["lanes"][0]["sent"]["frames"].as_u64().expect("a count");
+    whole["result"]["lanes"][0]["sent"]["late"] = json!(frames / 10);
+    let text = page(&whole).render();
+    assert!(text.contains("Does not count: the tester sent") && text.contains("more than 0.100 %"), "{text}");
+    whole["late_limit"] = json!(0.5);
+    let text = page(&whole).render();
+    assert!(!text.contains("oes not count"), "{text}");
+}
+
+#[test]
+fn a_search_says_what_it_found_and_draws_its_trials() {
+    let trial = |rate: f64, lost: u64, spoilt: Value| {
+        let lanes = [json!({ "lost": lost, "offered": 1_000 }), json!({ "lost": 0, "offered": 1_000 })];
+        json!({ "intended_rate": rate, "intended_seconds": 1.0, "lanes": lanes, "late_share": 0.0, "spoilt": spoilt })
+    };
+    let goal = |name: &str, lower: f64, upper: Value, open: Value| json!({ "goal": { "name": name }, "lower": lower, "upper": upper, "open": open });
+    let found = [
+        goal("ndr", 2e6, json!(2.1e6), Value::Null),
+        goal("pdr", 3e6, Value::Null, Value::Null),
+        goal("other", 4e6, Value::Null, json!("after 4 trials")),
+    ];
+    let trials = [trial(2.1e6, 100, Value::Null), trial(2e6, 0, Value::Null), trial(4e6, 9, json!("late"))];
+    let text =
+        page(&with(head("packet-search", "PARTIAL", &["pdr"]), json!({ "found": found, "trials": trials }))).render();
+    for part in ["ndr: 2.00 M frames/s", "pdr: at least 3.00 M frames/s", "trials: 2.10 M, 5.00</title>"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(!text.contains("other: ") && text.contains("class=\"cross s0 d0\""), "{text}");
 }
 
 #[test]
@@ -215,8 +256,8 @@ fn a_thousand_rows_are_folded_and_all_there() {
     };
     let rows: Vec<Value> = (1..=1_000).map(row).collect();
     let text = page(&with(head("load-sweep", "INVALID", &["one row"]), json!({ "rows": rows }))).render();
-    assert!(text.contains(" 1000 rows</summary>") && text.contains(">1,000</td>"));
-    assert!(text.contains("at most 11.0 krequests/s, with 1000 connections and 2 threads"), "{text}");
+    assert!(text.contains("<summary>1,000 rows</summary>") && text.contains(">1,000</td>"));
+    assert!(text.contains("at most 11.0 k requests/s, with 1000 connections and 2 threads"), "{text}");
     let drawings: usize =
         text.split("<svg").skip(1).map(|drawing| drawing.split("</svg>").next().map_or(0, str::len)).sum();
     assert!(drawings < 200_000, "{drawings} bytes drawn");
@@ -249,6 +290,19 @@ fn streams_without_end_say_whom_they_are_of_and_leave_out_the_moment_at_the_end(
     assert!(text.contains("http://10.0.0.2/a (10.0.0.2:80)") && text.contains("9.00 Gbit/s up"), "{text}");
     let curve = text.split("<polyline").nth(1).and_then(|rest| rest.split("points=\"").nth(1)).expect("a curve");
     assert_eq!(curve.split('"').next().map(|points| points.split(' ').count()), Some(2));
+    let rest = json!({ "up": intervals[0]["up"], "intervals": intervals });
+    let text = page(&with(head("bulk", "INVALID", &["round trips were measured"]), rest)).render();
+    assert!(!text.contains("class=\"mark"), "none of it counts: {text}");
+}
+
+#[test]
+fn counters_that_advice_rests_on_are_told_by_their_names() {
+    let row = json!({
+        "key": "net.core.somaxconn", "value": "128", "verdict": "improvable", "why": "a queue was full",
+        "counters": [{ "name": "TcpExt.ListenDrops", "value": 12 }],
+    });
+    let text = page(&with(head("audit", "COMPLETE", &[]), json!({ "role": "web", "rows": [row] }))).render();
+    assert!(text.contains(">TcpExt.ListenDrops = 12</td>"), "{text}");
 }
 
 #[test]
@@ -263,10 +317,16 @@ fn a_forwarder_tells_its_links_frames_and_bursts() {
     let rest = json!({ "mode": "io", "duration_ns": 2_000_000_000_u64, "ports": ports, "cycles_per_packet": 12.5 });
     let text = page(&with(head("packet-forward", "COMPLETE", &[]), rest)).render();
     for part in
-        ["memif:@a and memif:@b", "1.00 kframes/s received", "8 dropped on all links", ">received by memif:@a</text>"]
+        ["memif:@a and memif:@b", "1.00 k frames/s received", "8 dropped on all links", ">received by memif:@a</text>"]
     {
         assert!(text.contains(part), "{part}\n{text}");
     }
+    let rest = json!({ "ports": [port("memif:@a", 1), port("memif:@a", 2)], "duration_ns": 1 });
+    let text = page(&with(head("packet-forward", "COMPLETE", &[]), rest)).render();
+    assert!(
+        text.contains("memif:@a (0) and memif:@a (1)") && text.contains(">received by memif:@a (1)</text>"),
+        "{text}"
+    );
 }
 
 /// Every kind, with nothing in it but its head, has a page, and none is without its verdict.

@@ -190,14 +190,16 @@ fn are_experiments(plan: &ComparisonPlan) -> bool {
 
 /// Compares results of any measurement of ours, of one kind.
 fn compare_results(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
-    let (before, after) = (results::read(&plan.before.folder)?, results::read(&plan.after.folder)?);
+    let side = |side: &ResultsSide| -> Result<(Vec<_>, Vec<_>), Failure> {
+        Ok(results::parts(&side.folder)?.into_iter().unzip())
+    };
+    let ((before, old), (after, new)) = (side(&plan.before)?, side(&plan.after)?);
     let comparison = results::SidesCompared::of(&before, &after)?;
     if let Some(why) = comparison.refusal().filter(|_| !plan.force) {
         return Err(why.into());
     }
     if let Some(place) = &plan.html {
-        let both = [results::texts(&plan.before.folder)?, results::texts(&plan.after.folder)?].concat();
-        write_page(place, &results::page_of_sides(&comparison, (&before, &after), ResultOrigin::now(), both))?;
+        write_page(place, &results::page_of_sides(&comparison, (&before, &after), ResultOrigin::now(), [old, new]))?;
     }
     if plan.json {
         println!("{:#}", comparison.to_json());
@@ -251,7 +253,7 @@ fn compare_experiments(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
         print!("{}", compare::to_json(&comparisons));
         return Ok(ExitCode::SUCCESS);
     }
-    print!("{}", table::columns(&table::verdicts(&comparisons)));
+    print!("{}", table::columns(&table::verdicts(&comparisons, table::SIDES)));
     for line in unlike {
         println!("not alike: {line}");
     }

@@ -31,7 +31,7 @@ impl Drawings {
             return Ok(());
         }
         let page = results::page(&[("result.json".to_owned(), json.to_owned())])?;
-        svg.map_or(Ok(()), |file| file.write(&pages::svg_page(page.charts())))?;
+        svg.map_or(Ok(()), |file| file.write(&pages::svg_page(&page.curves)))?;
         html.map_or(Ok(()), |file| file.write(&page.render()))
     }
 }

@@ -100,7 +100,7 @@ pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<LatencyTold
         .rates
         .iter()
         .zip(&results)
-        .map(|(rate, result)| (name(*rate), kept(&plan.links, &clock, plan.threshold, result)))
+        .map(|(rate, result)| (name(*rate), kept(&plan.links, &clock, plan.threshold, (plan.late_limit, result))))
         .collect();
     let value = json!({
         "kind": ResultKind::PacketLatency, "schema": SCHEMA, "command": replay(), "made": made(),
@@ -145,7 +145,7 @@ impl Keeper<'_> {
         let number = progress.number;
         drop(progress);
         self.written_at = now;
-        let run = kept(&self.plan.links, self.clock, self.plan.threshold, &result);
+        let run = kept(&self.plan.links, self.clock, self.plan.threshold, (self.plan.late_limit, &result));
         let name = self.plan.rates.get(number).copied().map(name).unwrap_or_default();
         let written = write_whole(&place(folder, number), &told(self.environment, &name, &run, self.plan.late_limit));
         // A disk that is full does not end a run of hours.

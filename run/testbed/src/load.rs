@@ -288,14 +288,20 @@ pub fn surroundings_of(names: &[String]) -> Fingerprint {
     Fingerprint::read_with(&interfaces.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A result as a page takes it.
-pub fn kept(links: &[LinkSpec], clock: &Clocked, threshold: Duration, result: &TrialResult) -> Kept {
+/// A result as a page takes it, with the share of its frames that may be late.
+pub fn kept(
+    links: &[LinkSpec],
+    clock: &Clocked,
+    threshold: Duration,
+    (late_limit, result): (f64, &TrialResult),
+) -> Kept {
     Kept {
         command: replay(),
         complete: result.complete,
         clock: packet::kept::Clock { told: clock.told() },
         links: links.iter().map(LinkSpec::name).collect(),
         threshold_ns: nanos(threshold),
+        late_limit: Some(late_limit),
         result: result.clone(),
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  handler ── dial ─────────────────► data path
 //!          ◄─ Opened ─ or ─ Closed ─
-//!          ── send, finish ─────────►
+//!          ── send ─────────────────►
 //!          ◄─ Data ─ Room ─ End ─────  what is left of Data comes again after resume
 //!          ── let_go ─ or ─ cut ────►  nothing is told of it any more
 //! ```
@@ -153,11 +153,6 @@ pub trait Upstreams {
         let _ = (id, at);
     }
 
-    /// FIN behind what is queued; it may send more.
-    fn finish_upstream(&mut self, id: UpstreamId) {
-        let _ = id;
-    }
-
     /// It is closed once what is queued is sent.
     fn let_go(&mut self, id: UpstreamId) {
         let _ = id;
@@ -173,11 +168,5 @@ pub trait Upstreams {
     /// It is closed at once, with a reset.
     fn cut(&mut self, id: UpstreamId) {
         let _ = id;
-    }
-
-    /// Our own address there.
-    fn upstream_local(&self, id: UpstreamId) -> Option<SocketAddr> {
-        let _ = id;
-        None
     }
 }

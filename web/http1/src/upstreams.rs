@@ -3,7 +3,7 @@
 use crate::answering::H1Replies;
 use app::{ConnectError, LITTLE, Net, Receiving};
 use connections::State;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
 use exchange::{ExchangeId, Piece, UpstreamAddress, UpstreamId, Upstreams};
@@ -92,12 +92,6 @@ impl<N: Net + ?Sized> Upstreams for H1Replies<'_, N> {
         }
     }
 
-    fn finish_upstream(&mut self, id: UpstreamId) {
-        if self.is_dialled(id) {
-            self.net.finish(id.conn());
-        }
-    }
-
     fn let_go(&mut self, id: UpstreamId) {
         self.let_go_slowly(id, LINGER);
     }
@@ -117,9 +111,5 @@ impl<N: Net + ?Sized> Upstreams for H1Replies<'_, N> {
         if self.connections.upstreams.remove(id.conn()).is_some() {
             self.net.abort(id.conn());
         }
-    }
-
-    fn upstream_local(&self, id: UpstreamId) -> Option<SocketAddr> {
-        if self.is_dialled(id) { self.net.local(id.conn()) } else { None }
     }
 }

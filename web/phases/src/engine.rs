@@ -2,35 +2,44 @@
 //!
 //! | module | for |
 //! | --- | --- |
+//! | `loaded` | a program as one silo has it |
 //! | `course` | how far a request has come |
-//! | `run`, `script` | its phases, and the scripts in two of them |
-//! | `values`, `facts`, `written`, `host` | what variables stand for |
+//! | `requests`, `resume`, `finish` | the table of all; how one runs, waits and goes on; and its end |
+//! | `phases`, `script` | its phases, and the scripts in two of them |
+//! | `runner` | a request, and all that it takes to run it |
+//! | `routing`, `lookup`, `try_files` | its place, and what is at a path |
+//! | `guard`, `real_ip`, `basic_auth` | who may see that, and how often |
+//! | `scope`, `values`, `facts`, `written`, `host` | what variables stand for |
 //! | `view` | a request as the features of its place see it |
-//! | `content`, `pages` | what answers |
+//! | `content`, `answer`, `error_pages`, `pages` | what answers |
 //! | `errors` | what the error log is told |
 //! | `reply`, `conditions`, `ranges`, `text`, `put` | its fields, and how it is sent |
 //! | `body_filters`, `filtered_body` | what its content passes on its way |
 //! | `limit_rate` | what is sent no faster than it may be |
-//! | `tickets` | requests that wait for a time, a password or content that is compressed |
+//! | `tickets`, `wakeups` | requests that wait for a time, a password or content that is compressed |
 //! | `passing` | what files send |
-//! | `bodies`, `course_body` | bodies of requests |
+//! | `bodies`, `body_events`, `course_body` | bodies of requests |
 //! | `relay…`, `gateway`, `named`, `names` | requests that are passed on to upstreams, and their answers |
 //! | `subs`, `sub_…`, `within`, `permission`, `mirrors`, `placed`, `postponed` | requests within requests |
 //! | `ready`, `remember` | whole responses that are ready |
 
+mod answer;
+mod basic_auth;
 mod bodies;
+mod body_events;
 mod body_filters;
 mod chosen;
 mod conditions;
 mod content;
 mod course;
 mod course_body;
-mod course_parts;
 #[cfg(test)]
 mod echo;
+mod error_pages;
 mod errors;
 mod facts;
 mod filtered_body;
+mod finish;
 mod gateway;
 mod guard;
 mod handler;
@@ -39,7 +48,9 @@ mod host;
 mod left_behind;
 mod limit_rate;
 mod listing;
+mod loaded;
 mod log;
+mod lookup;
 mod mirrors;
 mod named;
 mod names;
@@ -47,24 +58,32 @@ mod pages;
 mod parts;
 mod passing;
 mod permission;
+mod phases;
 mod placed;
 mod postponed;
 mod put;
 mod ranges;
 mod ready;
+mod real_ip;
 mod real_root;
 mod relay;
 mod relay_answer;
 mod relay_around;
 mod relay_body;
+mod relay_flow;
 mod relay_request;
 mod relay_run;
+mod relay_servers;
 mod relay_tunnel;
 mod relay_values;
 mod remember;
 mod reply;
+mod requests;
+mod resume;
 mod roots;
-mod run;
+mod routing;
+mod runner;
+mod scope;
 mod script;
 mod secured;
 mod seek;
@@ -72,14 +91,18 @@ mod sliced;
 mod slices;
 mod spare;
 mod streams;
+mod sub_answers;
 mod sub_course;
+mod sub_results;
 mod sub_run;
 mod subs;
 mod text;
 mod tickets;
+mod try_files;
 mod values;
 mod view;
 mod waits;
+mod wakeups;
 mod within;
 mod written;
 
@@ -87,31 +110,30 @@ use crate::program::Program;
 use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::Wake;
-use asking::{AskStage, KeptLinks};
+use asking::KeptLinks;
 use core::time::Duration;
-pub use parts::{EngineParts, NewProgram, PrepareError};
-
-use course::{Course, CourseState, Loaded};
+use course::Course;
 use exchange::{ExchangeId, HeadWriter, Replies};
 use features::compression::CompressedBodies;
 use files::{FileId, FileLimits, Files, Streamed};
 use filtered_body::Makings;
 use gzip::Encoders;
 use left_behind::LeftRequests;
-use passing::Passing;
+use loaded::Loaded;
+pub use parts::{EngineParts, NewProgram, PrepareError};
 use passwords::{Verifier, VerifierLimits};
 use ready::ReadyTable;
-use run::{Flow, Runner};
+use requests::RequestTable;
 use rustix::fd::OwnedFd;
+use scope::Clock;
+use semantics::Request;
 use semantics::date::HttpDate;
-use semantics::{OwnedRequest, Request, Status};
 use spare::Spare;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::{cmp::Reverse, collections::BinaryHeap};
 use subs::Subs;
-use values::Clock;
+use tickets::Tickets;
 use wire::Time;
 
 /// Does what a program says, for one silo. Not `Send`: made on the silo's thread.
@@ -147,8 +169,7 @@ pub struct Engine {
 /// An engine without its files and its program.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    courses: Vec<Option<Box<Course>>>,
-    free: Vec<u32>,
+    requests: RequestTable,
     spare: Spare,
     heads: HeadWriter,
     ready: ReadyTable,
@@ -159,21 +180,18 @@ pub(crate) struct Rest {
     clock: Clock,
     /// Makes boundaries of several ranges differ.
     serial: u32,
-    /// Looks at passwords, if any place asks for them; and what it knew the last
-    /// of them by.
+    /// Looks at passwords, if any place asks for them.
     verifier: Option<Verifier>,
-    tickets: u32,
+    tickets: Tickets,
     /// Requests on a connection, at most, and its age, whatever a place says: those of the
     /// first server.
-    requests: u32,
-    age: Duration,
+    requests_max: u32,
+    age_max: Duration,
     /// What this silo has counted, for all to tell of.
     share: Arc<SiloShare>,
     /// Compresses what is in memory, if any place is to; and what is not.
     compressed: Option<CompressedBodies>,
     encoders: Encoders,
-    /// Those that go on later, and when.
-    delayed: BinaryHeap<Reverse<(Time, u64)>>,
     /// What the request that runs is to be sent.
     stream: Option<(FileId, Streamed)>,
     /// Answers that are made as they are taken.
@@ -210,8 +228,7 @@ impl Engine {
             resolves: false,
             files: Files::new(&directory, reader, limits, event),
             rest: Rest {
-                courses: Vec::new(),
-                free: Vec::new(),
+                requests: RequestTable::default(),
                 spare: Spare::default(),
                 heads: heads.clone(),
                 ready,
@@ -222,13 +239,12 @@ impl Engine {
                 // Started now, for a silo may start none later. Without them places
                 // that ask for passwords answer 500, and content is sent as it is.
                 verifier: Verifier::start(VerifierLimits::default(), event, &cpus).ok(),
-                tickets: 0,
-                requests: u32::MAX,
-                age: Duration::MAX,
+                tickets: Tickets::default(),
+                requests_max: u32::MAX,
+                age_max: Duration::MAX,
                 share: Arc::default(),
                 compressed: CompressedBodies::start(COMPRESSED_MAX, event, &cpus).ok(),
                 encoders: Encoders::default(),
-                delayed: BinaryHeap::new(),
                 stream: None,
                 makings: Makings::default(),
                 kept: KeptLinks::default(),
@@ -253,10 +269,10 @@ impl Engine {
         self.rest.ready_by_path &= self.rest.by_path;
         let program = &self.loaded.program;
         let first = program.listeners.first().and_then(|listener| listener.servers.first());
-        let first = first.and_then(|server| program.servers.get(usize::from(server.0)));
-        let block = first.and_then(|server| program.blocks.get(server.block.0 as usize));
-        self.rest.requests = block.map_or(u32::MAX, |block| block.connection.requests);
-        self.rest.age = block.map_or(Duration::MAX, |block| block.connection.age);
+        let first = first.and_then(|server| program.server(*server));
+        let block = first.and_then(|server| program.block(server.block));
+        self.rest.requests_max = block.map_or(u32::MAX, |block| block.connection.requests);
+        self.rest.age_max = block.map_or(Duration::MAX, |block| block.connection.age);
         self.rest.share = self.loaded.program.silos.join();
         let any = |has: fn(&Loaded) -> bool| self.retired.iter().chain([&self.loaded]).any(|loaded| has(loaded));
         self.reads = any(|loaded| loaded.bodies.borrow().is_some());
@@ -272,7 +288,7 @@ impl Engine {
         self.loaded.take_names_of(&old);
         self.rest.kept.replace(&old.groups);
         self.retired.push(old);
-        self.rest.courses_loaded(&self.loaded);
+        self.rest.spare.name(&self.loaded);
         self.rest.ready.clear();
         self.files.forget_paths();
         self.settle();
@@ -315,115 +331,6 @@ impl Engine {
         self.rest.ready.clear();
     }
 
-    /// Runs a request until it waits or was answered.
-    fn run(&mut self, replies: &mut dyn Replies, token: u32, course: Box<Course>, request: &Request<'_>) {
-        self.run_from(replies, token, course, request, |_| None);
-    }
-
-    /// The same, from what `enter` comes to.
-    fn run_from(
-        &mut self,
-        replies: &mut dyn Replies,
-        token: u32,
-        mut course: Box<Course>,
-        request: &Request<'_>,
-        enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
-    ) {
-        self.rest.clock.now = replies.now();
-        let loaded = Rc::clone(&course.loaded);
-        let mut runner = Runner {
-            clock: self.rest.clock,
-            files: &mut self.files,
-            rest: &mut self.rest,
-            replies,
-            course: &mut course,
-            request,
-            loaded,
-            token,
-            location: None,
-        };
-        let first = enter(&mut runner);
-        let answered = runner.run(first);
-        if !answered {
-            course.state = CourseState::Looks;
-            self.keep(replies, token, course, request);
-            return;
-        }
-        match self.rest.stream.take() {
-            None if course.rated.is_some() => {
-                self.keep(replies, token, course, request);
-                self.send_rated(replies, token);
-            }
-            None if course.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
-                course.state = CourseState::Sends;
-                self.keep(replies, token, course, request);
-            }
-            None if course.left_behind.is_some() && course.relay.is_some() => {
-                course.state = CourseState::Sends;
-                self.keep(replies, token, course, request);
-            }
-            None if course.filtering.is_some() => {
-                self.keep(replies, token, course, request);
-                self.begin_making(replies, token);
-            }
-            Some((file, what)) if course.state == CourseState::Sends => {
-                let (id, is_made) = (course.id, course.filtering.is_some());
-                self.keep(replies, token, course, request);
-                let mut passing = Passing { replies, rest: &mut self.rest };
-                let sent = self.files.send_stream(&mut passing, (id, request), file, what, token);
-                if sent.is_ok() && is_made {
-                    self.begin_making(replies, token);
-                }
-                if sent.is_err() {
-                    self.refuse_stream(replies, token, "answers from files have all that they may");
-                }
-            }
-            _ => {
-                self.rest.log(&mut course, request);
-                self.rest.give_back(token, course);
-            }
-        }
-    }
-
-    /// What was settled cannot be sent, and nothing of it was: an error page goes in its place, or, where that
-    /// cannot be sent either, a status alone. It is logged by what was sent.
-    #[cold]
-    fn refuse_stream(&mut self, replies: &mut dyn Replies, token: u32, why: &'static str) {
-        let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
-        let Some(mut course) = place.take() else { return };
-        let Some(request) = course.request.take() else {
-            *place = Some(course);
-            return;
-        };
-        course.filtering = None;
-        course.sent.forget();
-        if core::mem::replace(&mut course.again.refused, true) {
-            let (id, unavailable) = (course.id, Status::SERVICE_UNAVAILABLE);
-            (course.sent.status, course.sent.complete) = (unavailable.code(), true);
-            replies.reply_status(id, &request.get(), unavailable, b"Retry-After: 1\r\n");
-            self.rest.log(&mut course, &request.get());
-            self.rest.give_back(token, course);
-            return;
-        }
-        (course.state, course.inner) = (CourseState::Runs, None);
-        self.run_from(replies, token, course, &request.get(), |runner| {
-            runner.tell(features::ErrorLevel::ERROR, || why.into());
-            Some(Flow::Status(503))
-        });
-    }
-
-    fn keep(&mut self, replies: &mut dyn Replies, token: u32, mut course: Box<Course>, request: &Request<'_>) {
-        if course.request.is_none() {
-            // Of one of many on a connection no more is kept than it has.
-            let memory = if course.about.http2 { Vec::new() } else { self.rest.spare.bytes() };
-            course.request = Some(OwnedRequest::within(memory, *request));
-        }
-        replies.set_mark(course.id, token);
-        if let Some(place) = self.rest.courses.get_mut(token as usize) {
-            *place = Some(course);
-        }
-    }
-
     /// Hands lines to what writes them; when that is to be done again.
     fn write_logs(&mut self, now: Time) -> Wake {
         let mut wake = Wake::Idle;
@@ -437,55 +344,12 @@ impl Engine {
         }
         wake
     }
-
-    /// One that has waited goes on.
-    fn go_on(&mut self, replies: &mut dyn Replies, token: u32) {
-        let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
-        let Some(mut course) = place.take() else { return };
-        if course.rated.is_some() {
-            *place = Some(course);
-            self.send_rated(replies, token);
-            return;
-        }
-        let Some(request) = course.request.take() else {
-            *place = Some(course);
-            return;
-        };
-        if course.state == CourseState::Sends {
-            // The file was another when it was to be sent.
-            if course.again.sent {
-                course.request = Some(request);
-                *place = Some(course);
-                return self.refuse_stream(replies, token, "a file was another each time that it was to be sent");
-            }
-            course.again.sent = true;
-            course.filtering = None;
-            course.sent.fields.clear();
-        } else {
-            course.waited = course.inner.is_some();
-        }
-        (course.state, course.inner) = (CourseState::Runs, None);
-        self.run(replies, token, course, &request.get());
-    }
 }
 
 impl Rest {
     pub fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         self.serial
-    }
-
-    /// A place for a request that runs.
-    fn token(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.courses.push(None);
-            self.courses.len() as u32 - 1
-        })
-    }
-
-    /// Requests under way, those within others too.
-    fn requests(&self) -> u64 {
-        self.courses.len().saturating_sub(self.free.len()) as u64
     }
 
     /// The memory of one that is over.
@@ -499,52 +363,5 @@ impl Rest {
         let mut course = self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(loaded), id)));
         course.begin(loaded, id, request, replies);
         course
-    }
-
-    /// What is kept to be begun again names no program but `loaded`.
-    fn courses_loaded(&mut self, loaded: &Rc<Loaded>) {
-        self.spare.name(loaded);
-    }
-
-    fn give_back(&mut self, token: u32, course: Box<Course>) {
-        self.free.push(token);
-        self.recycle(course);
-    }
-
-    fn recycle(&mut self, mut course: Box<Course>) {
-        // What it counted as, counts no more.
-        self.end_sub(&mut course);
-        course.features.limits.held.clear();
-        if course.left_behind.take().is_some() {
-            self.left_behind.leave();
-        }
-        (course.filtering, course.body, course.secured.session) = (None, None, None);
-        self.abandon(&mut course);
-        self.spare.give_course(course);
-    }
-
-    pub fn peek(&self, token: u32, id: ExchangeId) -> Option<&Course> {
-        self.courses.get(token as usize)?.as_deref().filter(|course| course.id == id)
-    }
-
-    /// The request of an exchange that is kept.
-    pub fn course_of(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<&mut Course> {
-        let token = replies.mark(id)?;
-        self.courses.get_mut(token as usize)?.as_deref_mut().filter(|course| course.id == id)
-    }
-
-    /// One that was being sent is over.
-    pub fn end(&mut self, replies: &mut dyn Replies, token: u32, complete: bool) {
-        let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
-        course.sent.complete = complete;
-        course.state = CourseState::Over;
-        self.clock.now = replies.now();
-        if course.loaded.asks_for_paths {
-            course.secured.path = replies.path_figures(course.id);
-        }
-        if let Some(request) = course.request.take() {
-            self.log(&mut course, &request.get());
-        }
-        self.give_back(token, course);
     }
 }

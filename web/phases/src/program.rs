@@ -138,6 +138,18 @@ impl ProgramSummary {
 }
 
 impl Program {
+    /// The settings of a place.
+    #[inline]
+    pub(crate) fn block(&self, id: BlockId) -> Option<&Block> {
+        self.blocks.get(id.0 as usize)
+    }
+
+    /// A server.
+    #[inline]
+    pub(crate) fn server(&self, id: ServerId) -> Option<&VirtualServer> {
+        self.servers.get(usize::from(id.0))
+    }
+
     /// Who is believed when he tells of clients (`set_real_ip_from`), in any place.
     pub fn fronts(&self) -> Vec<Prefix> {
         let mut rules: Vec<&Arc<RealIp>> = self.blocks.iter().filter_map(|block| block.real_ip.as_ref()).collect();
@@ -209,8 +221,8 @@ impl Program {
     #[must_use]
     pub fn first_block(&self) -> Option<&Block> {
         let first = self.listeners.first()?.servers.first()?;
-        let server = self.servers.get(usize::from(first.0))?;
-        self.blocks.get(server.block.0 as usize)
+        let server = self.server(*first)?;
+        self.block(server.block)
     }
 
     /// Its logs, which are opened when they are first asked for: once for all

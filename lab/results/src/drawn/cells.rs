@@ -11,6 +11,8 @@ pub enum Shown {
     Text,
     /// A count.
     Count,
+    /// Numbers of cores.
+    Ranges,
     /// Nanoseconds.
     Time,
     /// Per second.
@@ -31,7 +33,8 @@ pub type Column = (&'static str, &'static str, Shown);
 impl Shown {
     fn show(self, value: &Value) -> String {
         match (self, value.as_f64()) {
-            (_, None) | (Self::Text, _) => plain(value),
+            (Self::Ranges, None) => ranges(value.as_array().map_or(&[], Vec::as_slice)),
+            (_, None) | (Self::Text | Self::Ranges, _) => plain(value),
             (Self::Count, Some(number)) => grouped(number as u64),
             (Self::Time, Some(number)) => seconds(number),
             (Self::Rate, Some(number)) => si(number, "/s"),
@@ -53,6 +56,9 @@ pub fn plain(value: &Value) -> String {
         Value::Array(all) => {
             let numbers = all.iter().all(Value::is_number);
             all.iter().map(plain).collect::<Vec<_>>().join(if numbers { ", " } else { "; " })
+        }
+        Value::Object(all) if all.len() == 2 && all.contains_key("name") && all.contains_key("value") => {
+            format!("{} = {}", plain(&all["name"]), plain(&all["value"]))
         }
         Value::Object(all) => {
             let one = |(name, value): (&String, &Value)| format!("{name}: {}", plain(value));
@@ -102,14 +108,32 @@ pub fn values(caption: &str, columns: &[Column], row: &Value) -> PageTable {
     PageTable::pairs(caption, ["", "value"], table.heads.into_iter().zip(cells).filter(|(_, cell)| cell != "-"))
 }
 
+/// Numbers that follow each other, as `0-3,8-11`.
+pub fn ranges(numbers: &[Value]) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for number in numbers.iter().filter_map(Value::as_u64) {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let run = |(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(",")
+}
+
 /// Names and values of an object, those of objects within it behind a name; what is empty is left out.
 pub fn object(caption: &str, whole: &Value, path: &str) -> PageTable {
     fn put(pairs: &mut Vec<(String, String)>, before: &str, value: &Value) {
         for (name, value) in value.as_object().into_iter().flatten() {
+            // Times are told as such.
+            let (name, shown) = name.strip_suffix("_ns").map_or((&**name, Shown::Text), |name| (name, Shown::Time));
             let name = format!("{before}{}", name.replace('_', " "));
             match value {
                 Value::Object(_) => put(pairs, &format!("{name}, "), value),
-                value => pairs.extend(Some((name, plain(value))).filter(|(_, text)| !text.is_empty())),
+                value => pairs.extend(Some((name, shown.show(value))).filter(|(_, text)| !text.is_empty())),
             }
         }
     }
@@ -118,11 +142,16 @@ pub fn object(caption: &str, whole: &Value, path: &str) -> PageTable {
     PageTable::pairs(caption, ["", "value"], pairs)
 }
 
-/// What was expected, and whether it was met; `missed` if not.
+/// What was expected, what was measured, and whether it was met; `missed` if not.
 pub fn expected(caption: &str, expectations: &[Value], name: &str, missed: &str) -> PageTable {
     let met = |one: &Value| if one["met"] == true { "met" } else { missed }.to_owned();
-    let names = expectations.iter().map(|one| vec![text(one, name)]);
-    PageTable::new(caption, &[""]).with(names).judged(expectations.iter().map(met))
+    let measured = |one: &Value| match (one["told"].as_str(), &one["measured"]) {
+        (Some(told), _) => told.to_owned(),
+        (None, Value::Null) => "not measured".to_owned(),
+        (None, value) => if one["is_time"] == true { Shown::Time } else { Shown::Plain }.show(value),
+    };
+    let rows = expectations.iter().map(|one| vec![text(one, name), measured(one)]);
+    PageTable::new(caption, &["", "measured"]).with(rows).judged(expectations.iter().map(met))
 }
 
 /// Whether a row counts, by what speaks against it.

@@ -1,7 +1,7 @@
 //! A machine's domains as a picture: cores, memory, interfaces and disks where they are, links of
 //! PCI Express beside what they could be, and what was measured between domains.
 
-use super::cells::{list, number, text, texts};
+use super::cells::{list, number, ranges, text, texts};
 use figures::{seconds, si};
 use pages::{PlaceFrame, Placed, Places};
 use serde_json::Value;
@@ -67,22 +67,6 @@ fn frame(whole: &Value, domain: &Value) -> PlaceFrame {
     }
     things.extend(attached(whole, number_of));
     PlaceFrame { name: format!("Domain {}{socket}", text(domain, "/domain")), things }
-}
-
-/// Numbers that follow each other, as `0-3,8-11`.
-fn ranges(numbers: &[Value]) -> String {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for number in numbers.iter().filter_map(Value::as_u64) {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let run = |(first, last): &(u64, u64)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
 /// Interfaces with a device and disks of a domain; or of none.

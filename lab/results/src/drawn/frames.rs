@@ -9,7 +9,7 @@ use ::packet::trial::{LaneResult, LatencyDistribution};
 use ::packet::verdict::spoilt;
 use environment::ResultKind;
 use figures::{digits, grouped, share};
-use pages::{Axis, AxisScale, Chart, CurvePoint, Page, PagePart, PageTable, Series, nines};
+use pages::{Axis, AxisScale, Chart, Page, PagePart, PageTable, Series, nines};
 use std::path::Path;
 
 /// Bins of a frequency curve.
@@ -56,7 +56,7 @@ pub fn runs(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
 
 /// Why a run does not count, if it does not.
 fn void(kept: &Kept) -> Option<String> {
-    spoilt(&kept.result, LATE_LIMIT)
+    spoilt(&kept.result, kept.late_limit.unwrap_or(LATE_LIMIT))
 }
 
 fn run(page: &mut Page, name: &str, kept: &Kept) {
@@ -92,12 +92,7 @@ fn curves(page: &mut Page, runs: &[(String, Kept)]) {
         return;
     }
     let of = |points: &dyn Fn(&LatencyDistribution) -> Vec<(f64, f64)>| -> Vec<Series> {
-        let one = |(name, counts, latency): &(String, bool, &LatencyDistribution)| {
-            let mut series = Series::new(name.clone(), points(latency));
-            series.points.iter_mut().for_each(|point: &mut CurvePoint| point.counts = *counts);
-            series
-        };
-        drawn.iter().map(one).collect()
+        drawn.iter().map(|(name, counts, latency)| Series::new(name, points(latency)).counting(*counts)).collect()
     };
     let mut percentiles = of(&by_nines);
     percentiles.iter_mut().zip(&drawn).for_each(|(series, drawn)| series.largest = Some(drawn.2.max_ns as f64));

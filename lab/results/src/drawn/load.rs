@@ -46,7 +46,9 @@ pub fn load(page: &mut Page, whole: &Value) {
     page.figure(expected("Objectives", list(whole, "/objectives"), "/objective", "MISSED"));
     page.figure(values("In a second", &PER_SECOND, whole));
     let times = TIMES.iter().map(|(path, name)| json!({ "name": name, "of": whole.pointer(path) }));
-    let classes = list(whole, "/classes").iter().map(|one| json!({ "name": one["class"], "of": one["latency"] }));
+    // Where there is one class, it is what stands above.
+    let classes = Some(list(whole, "/classes")).filter(|classes| classes.len() > 1).unwrap_or_default();
+    let classes = classes.iter().map(|one| json!({ "name": one["class"], "of": one["latency"] }));
     let mut times: Vec<Value> = times.chain(classes).collect();
     times.retain(|one| number(one, "/of/samples").is_some_and(|samples| samples > 0.0));
     page.figure(table("", &LATENCY, &times));
@@ -58,9 +60,7 @@ pub fn load(page: &mut Page, whole: &Value) {
     let shares = list(whole, "/percentiles").iter().filter_map(|one| Some((one[0].as_f64()?, one[1].as_f64()?)));
     let (samples, max) = (number(whole, "/latency/samples").unwrap_or(0.0), number(whole, "/latency/max_ns"));
     let series = Series::by_share("request due to answered", shares, samples, max);
-    if !series.points.is_empty() {
-        page.curve(Chart::by_percentile("Latency by percentile", vec![series]));
-    }
+    page.curve(Chart::by_percentile("Latency by percentile", vec![series.counting(page.head.verdict.counts())]));
     page.tell(object("What was asked for", whole, "/setup"));
 }
 
@@ -121,13 +121,12 @@ fn is_void(trial: &Value) -> bool {
     !trial["spoilt"].is_null() && trial["met"] != true
 }
 
-const ROW: [Column; 15] = [
+const ROW: [Column; 13] = [
     ("threads", "/procs", Shown::Count),
     ("connections", "/connections", Shown::Count),
     ("rate", "/rps_avg", Shown::Rate),
     ("best interval", "/rps_max", Shown::Rate),
     ("p50", "/lat50_ns", Shown::Time),
-    ("p75", "/lat75_ns", Shown::Time),
     ("p90", "/lat90_ns", Shown::Time),
     ("p99", "/lat99_ns", Shown::Time),
     ("max", "/latmax_ns", Shown::Time),
@@ -136,7 +135,6 @@ const ROW: [Column; 15] = [
     ("server CPU", "/cpu_server/all", Shown::Share),
     ("its system", "/cpu_server/system", Shown::Share),
     ("errors", "/errors", Shown::Count),
-    ("what speaks against it", "/warnings", Shown::Text),
 ];
 
 /// Loads by connections and threads.
@@ -166,6 +164,11 @@ pub fn sweep(page: &mut Page, whole: &Value) {
     };
     chart("Requests per second", Axis::counts("requests/s"), &[("", "/rps_avg")]);
     chart("Latency", Axis::times("latency"), &[("p50, ", "/lat50_ns"), ("p99, ", "/lat99_ns")]);
+    let against = |row: &Value| {
+        let of = format!("{} threads, {} connections", text(row, "/procs"), text(row, "/connections"));
+        Some(format!("{of}: {}", text(row, "/warnings"))).filter(|_| !list(row, "/warnings").is_empty())
+    };
+    page.tell(PagePart::List(rows.iter().filter_map(against).collect()));
     if let Some(why) = whole["server_unknown"].as_str() {
         page.tell(PagePart::Text(format!("The server's CPU is not known: {why}")));
     }
@@ -196,14 +199,16 @@ pub fn bulk(page: &mut Page, whole: &Value) {
     let ways = [("up", "/up/bits_per_second"), ("down", "/down/bits_per_second")];
     let rate = |(name, path)| Some(format!("{} {name}", si(number(whole, path)?, "bit/s")));
     page.head.answer.push(ways.into_iter().filter_map(rate).collect::<Vec<_>>().join(", "));
-    page.figure(table("The whole measured time", &SPAN, [whole]));
+    page.figure(values("The whole measured time", &SPAN, whole));
     page.figure(table("Interfaces", &CARRIED, list(whole, "/carried")));
     let spans = list(whole, "/intervals");
-    page.figure(table("Intervals", &SPAN, spans));
+    // Each begins where the one before it ends.
+    page.figure(table("Intervals", &SPAN[1..], spans));
     let (x, y) = (Axis::new("until, s", AxisScale::Near, digits), Axis::counts("bit/s"));
     // What is left at the end may be a moment, of which a rate says nothing.
     let length = |span: &Value| number(span, "/end_s").unwrap_or(0.0) - number(span, "/start_s").unwrap_or(0.0);
-    let whole_ones = |span: &Value| length(span) > 0.5 * spans.first().map_or(0.0, length);
+    let valid = page.head.verdict.counts();
+    let whole_ones = |span: &Value| valid && length(span) > 0.5 * spans.first().map_or(0.0, length);
     let curves = ways.map(|(name, path)| curve(name, spans, ["/end_s", path], whole_ones));
     page.curve(Chart::new("Carried, interval by interval", x, y, curves.into()));
     let own = [("own CPU, user", "/cpu_user", Shown::Share), ("own CPU, system", "/cpu_system", Shown::Share)];

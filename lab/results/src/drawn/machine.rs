@@ -1,7 +1,7 @@
 //! Pages of machines: their noise, what they did over time, their settings, their topology.
 
 use super::ReadResult;
-use super::cells::{Column, Shown, curve, list, number, table, text, texts};
+use super::cells::{Column, Shown, curve, list, number, ranges, table, text, texts};
 use crate::measurement::ResultError;
 use figures::{digits, grouped, seconds, si};
 use pages::{Axis, AxisScale, Bar, Bars, Chart, Page, PagePart, PageTable, Series, Tone};
@@ -69,13 +69,27 @@ pub fn noise(page: &mut Page, whole: &Value) {
     page.tell(PagePart::List(texts(whole, "/notes")));
 }
 
-/// Figures of the whole machine that are drawn, with their titles and units.
-const DRAWN: [(&str, &str); 4] = [
+/// Figures of the whole machine, with their names and units; the first are drawn.
+const MACHINE: [(&str, &str); 17] = [
     ("cpu", "Processor time, %"),
     ("interrupts", "Interrupts, /s"),
     ("switches", "Context switches, /s"),
     ("syscalls", "System calls, /s"),
+    ("in_bits", "Received, bit/s"),
+    ("out_bits", "Sent, bit/s"),
+    ("in_packets", "Packets received, /s"),
+    ("out_packets", "Packets sent, /s"),
+    ("connections", "TCP connections"),
+    ("retransmissions", "Segments sent again, /s"),
+    ("drops", "Packets dropped, /s"),
+    ("overflows", "Connections lost to full accept queues, /s"),
+    ("memory_free", "Free memory, B"),
+    ("memory_traffic", "Memory traffic, B/s"),
+    ("remote", "Accesses to another domain's memory, %"),
+    ("own_cpu", "This program's own time, % of a core"),
+    ("probe_cpu", "Its probes' time, % of a core"),
 ];
+const DRAWN: usize = 4;
 
 /// A machine over time.
 pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
@@ -93,12 +107,13 @@ pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError>
             Figure::Missing(why) => _ = missing.insert(name, why),
         }
     }
-    let rows = figures.iter().map(|(name, values)| {
+    let known = MACHINE.iter().filter_map(|(key, name)| Some((name, figures.get(key)?)));
+    let rows = known.map(|(name, values)| {
         let (low, high) =
             (values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max));
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let [mean, low, high] = [mean, low, high].map(|value| if value < 1e5 { digits(value) } else { si(value, "") });
-        vec![name.replace('_', " "), mean, low, high, grouped(values.len() as u64)]
+        vec![(*name).to_owned(), mean, low, high, grouped(values.len() as u64)]
     });
     page.figure(PageTable::new("The whole machine", &["", "mean", "least", "most", "intervals"]).with(rows));
     // A line over time; none of what never was.
@@ -108,9 +123,9 @@ pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError>
         points.iter().any(|(_, value)| *value > 0.0).then(|| Series::new(name, points))
     };
     let seconds = Axis::new("seconds", AxisScale::Near, digits);
-    for (name, title) in DRAWN {
+    for (name, title) in &MACHINE[..DRAWN] {
         let series = line(name, &|change| change.machine.get(name)?.value()).into_iter().collect();
-        page.curve(Chart::new(title, seconds.clone(), Axis::counts(""), series));
+        page.curve(Chart::new(*title, seconds.clone(), Axis::counts(""), series));
     }
     let mut ports: Vec<&str> = changes.iter().flat_map(|change| &change.ports).map(|port| &*port.name).collect();
     ports.sort_unstable();
@@ -123,6 +138,7 @@ pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError>
     };
     let bits = Axis::new("", AxisScale::Linear, |bits| si(bits, "bit/s"));
     page.curve(Chart::new("Interfaces, both ways", seconds, bits, ports.iter().filter_map(port).collect()));
+    let missing = MACHINE.iter().filter_map(|(key, name)| Some((*name, *missing.get(key)?)));
     page.tell(PageTable::pairs("What is missing", ["", "why"], missing));
     Ok(())
 }
@@ -200,7 +216,7 @@ const DOMAIN: [Column; 5] = [
     ("domain", "/domain", Shown::Count),
     ("memory", "/memory_total", Shown::Bytes),
     ("free", "/memory_free", Shown::Bytes),
-    ("cores", "/cores", Shown::Text),
+    ("cores", "/cores", Shown::Ranges),
     ("distances", "/distances", Shown::Text),
 ];
 
@@ -208,8 +224,8 @@ const PLACE: [Column; 8] = [
     ("core", "/core", Shown::Count),
     ("domain", "/domain", Shown::Count),
     ("package", "/package", Shown::Count),
-    ("siblings", "/siblings", Shown::Text),
-    ("shares its cache with", "/cache", Shown::Text),
+    ("siblings", "/siblings", Shown::Ranges),
+    ("shares its cache with", "/cache", Shown::Ranges),
     ("online", "/online", Shown::Text),
     ("allowed", "/allowed", Shown::Text),
     ("isolated", "/isolated", Shown::Text),
@@ -289,14 +305,8 @@ pub fn budget(page: &mut Page, whole: &Value) {
     }
     page.figure(table("Crossings of each byte sent", &CROSSING, list(whole, "/crossings")));
     page.figure(table("Published beside the model", &SEEN, list(whole, "/seen")));
-    page.curve(Bars {
-        title: "The rate of content at which each part is full".to_owned(),
-        label: "bit/s".to_owned(),
-        scale: AxisScale::Linear,
-        format: |rate| si(rate, "bit/s"),
-        rows: bars,
-        band: None,
-    });
+    let title = "The rate of content at which each part is full";
+    page.curve(Bars { rows: bars, ..Bars::new(title, "bit/s", |rate| si(rate, "bit/s")) });
     let from = texts(whole, "/of/published_from");
     if !from.is_empty() {
         page.tell(PagePart::Text("Published figures; nothing of them was measured:".to_owned()));
@@ -315,16 +325,27 @@ const REACH: [Column; 4] = [
 /// Cores, domains, interfaces and disks.
 pub fn topology(page: &mut Page, whole: &Value) {
     let parts: [(&str, &str, &[Column]); 4] = [
-        ("NUMA domains", "/domains", &DOMAIN),
-        ("cores", "/cores", &PLACE),
-        ("interfaces", "/interfaces", &INTERFACE),
-        ("disks", "/disks", &DISK),
+        ("NUMA domain", "/domains", &DOMAIN),
+        ("core", "/cores", &PLACE),
+        ("interface", "/interfaces", &INTERFACE),
+        ("disk", "/disks", &DISK),
     ];
-    let counts = parts.map(|(name, path, _)| format!("{} {name}", list(whole, path).len()));
-    page.head.answer.push(counts.join(", "));
+    let count = |(name, path, _): (&str, &str, _)| match list(whole, path).len() {
+        1 => format!("1 {name}"),
+        count => format!("{count} {name}s"),
+    };
+    page.head.answer.push(parts.map(count).join(", "));
     page.curve(super::domains::places(whole));
     for (name, path, columns) in parts {
-        page.figure(table(name, columns, list(whole, path)));
+        let mut rows = list(whole, path).to_vec();
+        for row in &mut rows {
+            let on = |one: &Value| format!("{} on {}", text(one, "/number"), ranges(list(one, "/cores")));
+            let told: Vec<String> = list(row, "/interrupts").iter().map(on).collect();
+            if let Some(interrupts) = row.get_mut("interrupts") {
+                *interrupts = told.into();
+            }
+        }
+        page.figure(table(&format!("The {name}s"), columns, &rows));
     }
     page.figure(table("Measured between domains", &REACH, list(whole, "/reach")));
     page.head.answer.extend(Some(text(whole, "/division")).filter(|division| !division.is_empty()));

@@ -2,7 +2,7 @@
 
 use super::cells::{Column, Shown, counted, curve, list, number, object, table, text, texts, texts_of, values};
 use figures::{digits, grouped, seconds, si};
-use pages::{Axis, AxisScale, Bar, Bars, Chart, Page, PagePart, PageTable, Series};
+use pages::{Axis, AxisScale, Bar, Bars, Chart, CurvePoint, Page, PagePart, PageTable, Series};
 use serde_json::{Value, json};
 
 const SIZE: [Column; 12] = [
@@ -37,6 +37,13 @@ pub fn rfc2544(page: &mut Page, whole: &Value) {
     let fails = |result: &Value| counted(&texts(result, "/fails").first().cloned().unwrap_or_default());
     let sizes = table("Rates in frames/s of each direction; latency of the first", &SIZE, results);
     page.figure(sizes.judged(results.iter().map(fails)));
+    let answer = |result: &Value| {
+        let of = ["/size", "/condition"].map(|path| text(result, path));
+        let rate = number(result, "/throughput/lower").filter(|_| list(result, "/fails").is_empty())?;
+        Some(format!("{} ({} bytes, {})", si(rate, "frames/s"), of[0], of[1]))
+    };
+    let answers: Vec<String> = results.iter().filter_map(answer).collect();
+    page.head.answer.extend(Some(format!("Throughput: {}", answers.join("; "))).filter(|_| !answers.is_empty()));
     let mut conditions = texts_of(results, "/condition");
     conditions.dedup();
     let counts = |result: &Value| list(result, "/fails").is_empty();
@@ -58,10 +65,8 @@ pub fn rfc2544(page: &mut Page, whole: &Value) {
             let (offered, lost) = (number(point, "/offered")?, number(point, "/lost")?);
             Some((100.0 * number(point, "/share")?, 100.0 * lost / offered.max(1.0)))
         });
-        let mut series =
-            Series::new(format!("{} bytes, {}", text(result, "/size"), text(result, "/condition")), shares);
-        series.points.iter_mut().for_each(|point| point.counts = counts(result));
-        series
+        let name = format!("{} bytes, {}", text(result, "/size"), text(result, "/condition"));
+        Series::new(name, shares).counting(counts(result))
     };
     let (offered, lost) = (
         Axis::new("% of the highest rate offered", AxisScale::Near, digits),
@@ -98,6 +103,22 @@ pub fn search(page: &mut Page, whole: &Value) {
     let found = list(whole, "/found");
     let verdict = |found: &Value| found["open"].as_str().map_or("an answer".to_owned(), counted);
     page.figure(table("Frames/s of each direction", &GOAL, found).judged(found.iter().map(verdict)));
+    let answered = found.iter().filter(|found| found["open"].is_null());
+    let answer = |found: &Value| {
+        let least = if found["upper"].is_null() { "at least " } else { "" };
+        Some(format!("{}: {least}{}", text(found, "/goal/name"), si(number(found, "/lower")?, "frames/s")))
+    };
+    page.head.answer.extend(answered.filter_map(answer));
+    let loss = |trial: &Value| {
+        let of = |path: &str| (0..2).filter_map(|lane| number(trial, &format!("/lanes/{lane}/{path}"))).sum::<f64>();
+        let place = (number(trial, "/intended_rate")?, 100.0 * of("lost") / of("offered").max(1.0));
+        Some(CurvePoint { counts: trial["spoilt"].is_null(), ..CurvePoint::from(place) })
+    };
+    let mut points: Vec<CurvePoint> = list(whole, "/trials").iter().filter_map(loss).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    let series = vec![Series { name: "trials".to_owned(), points, largest: None }];
+    let lost = Axis::new("% lost, both directions", AxisScale::Linear, digits);
+    page.curve(Chart::new("Loss by rate", Axis::counts("frames/s of each direction, asked for"), lost, series));
     page.tell(trials(list(whole, "/trials").iter().map(|trial| json!({ "trial": trial })).collect()));
     page.tell(object("What was sent", whole, "/stream"));
 }
@@ -120,6 +141,7 @@ const DEVICE: [Column; 12] = [
 /// Devices between the tester's ports.
 pub fn devices(page: &mut Page, whole: &Value) {
     let devices = list(whole, "/devices").iter().filter(|device| device["missing"].is_null());
+    page.head.of = devices.clone().map(|device| text(device, "/device")).collect::<Vec<_>>().join(", ");
     let caption = format!("Frames of {} bytes, both directions at once; rates of each", text(whole, "/bytes"));
     page.figure(table(&caption, &DEVICE, devices.clone()));
     let mut bars = |title: &str, label: &str, format: fn(f64) -> String, of: &[(&str, &str)]| {
@@ -190,20 +212,27 @@ const FORWARDER: [Column; 7] = [
 
 /// What a forwarder counted.
 pub fn forwarder(page: &mut Page, whole: &Value) {
-    let ports = list(whole, "/ports");
+    let mut ports = list(whole, "/ports").to_vec();
+    let links = texts_of(&ports, "/link");
+    // Two ends of one link are told apart by their numbers.
+    if links.windows(2).any(|two| two[0] == two[1]) {
+        let told = |(port, link): (usize, &String)| format!("{link} ({port})").into();
+        let told = links.iter().enumerate().map(told);
+        ports.iter_mut().filter_map(|port| port.get_mut("link")).zip(told).for_each(|(link, told)| *link = told);
+    }
     let sum = |path: &'static str| ports.iter().filter_map(|port| number(port, path)).sum::<f64>();
     let [received, sent] = ["/totals/rx_packets", "/totals/tx_packets"].map(sum);
     let dropped = sum("/totals/rx_dropped") + sum("/totals/tx_dropped");
     let seconds = number(whole, "/duration_ns").unwrap_or(0.0).max(1.0) / 1e9;
     let rates = [received, sent].map(|frames| si(frames / seconds, "frames/s"));
-    page.head.of = texts_of(ports, "/link").join(" and ");
+    page.head.of = texts_of(&ports, "/link").join(" and ");
     page.head.answer.push(format!(
         "{} received, {} sent, {} dropped on all links",
         rates[0],
         rates[1],
         grouped(dropped as u64)
     ));
-    page.figure(table("Frames by link", &PORT, ports));
+    page.figure(table("Frames by link", &PORT, &ports));
     page.figure(values("The forwarder", &FORWARDER, whole));
     let line = |(path, word): (&'static str, &'static str)| {
         let of = move |port: &Value| {

@@ -6,13 +6,13 @@ use crate::measurement::{KnownResult, Worth};
 use environment::{Fingerprint, ResultOrigin};
 use pages::{Bar, Bars, Page, PageHead, PagePart, PageTable};
 
-/// The page of a comparison, with the results of both sides in it: their names, and what they hold.
+/// The page of a comparison, with the results of both sides in it, as they stand in `texts`.
 #[must_use]
 pub fn compared(
     sides: &SidesCompared,
     (before, after): (&[KnownResult], &[KnownResult]),
     origin: ResultOrigin,
-    results: Vec<(String, String)>,
+    texts: [Vec<String>; 2],
 ) -> Page {
     let (unlike, differs): (Vec<_>, Vec<_>) = sides.unlike.iter().partition(|one| one.matters);
     let worth = |one: &&KnownResult| one.verdict.as_ref().map_or(Worth::Partial, |own| own.worth);
@@ -38,13 +38,16 @@ pub fn compared(
     let table =
         PageTable::new("After ÷ before, medians of the runs", &["figure", "before", "after", "ratio", "95 % interval"]);
     page.figure(table.with(rows).judged(sides.figures.iter().map(word)));
+    let counts = page.head.verdict.counts();
     let bar = |one: &FigureCompared| {
         let group = if sides.has_several() { &*one.of } else { "" };
-        Bar::ratio([group, &one.figure], one.ratio, one.interval, "")
+        Some(Bar { counts, ..Bar::ratio([group, &one.figure], one.ratio, one.interval, "")? })
     };
     let bars = sides.figures.iter().filter_map(bar).collect();
     page.curve(Bars::ratios("After ÷ before", bars, Some((1.0 - MARGIN, 1.0 + MARGIN))));
     page.tell(PagePart::List(differs.iter().map(|one| format!("differs: {one}")).collect()));
-    page.results = results;
+    for (stem, texts) in ["before", "after"].into_iter().zip(texts) {
+        page.results.extend(super::named(sides.kind, stem, texts));
+    }
     page
 }

@@ -29,13 +29,11 @@
 //! [`Engine::on_body_news`] is told of. An exchange that is over lets go of what was
 //! read, wherever it is.
 
-use super::course::Course;
 use super::course_body::{BodyCopy, BodyFailure, BodyState, CourseBody};
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::waits::On;
-use super::{Engine, Rest};
-use bodies::{BodyContent, BodyError, BodyEvent, BodyFiles, BodyStore};
-use exchange::{BodyCut, ExchangeId, Replies, RequestBody};
+use bodies::{BodyContent, BodyFiles};
+use exchange::RequestBody;
 use features::ErrorLevel;
 use semantics::{Known, Method};
 use std::rc::Rc;
@@ -53,7 +51,7 @@ impl Runner<'_> {
     /// Reads the request's body: see the module.
     pub(super) fn read_body(&mut self, how: BodyReading) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let block = Self::block(&loaded, self.course).map(|at| &loaded.program.blocks[at]);
+        let block = loaded.program.block(self.course.route.block);
         let is_filed = block.is_some_and(|block| block.body.in_file != BodyFiles::Long);
         if self.course.body.is_none() && is_filed && self.request.known(Known::ContentLength).is_some() {
             // One that is empty has a file, too.
@@ -77,9 +75,9 @@ impl Runner<'_> {
             BodyState::Streamed(_) | BodyState::Broken => return Flow::On,
         }
         let Some(block) = block else { return Flow::Status(500) };
-        let ticket = self.rest.next_ticket(self.token);
+        let ticket = self.rest.tickets.next(self.token);
         // How long its client may take is said where the request has come to.
-        self.replies.set_terms(self.course.id, loaded.program.terms.of_block(self.course.block));
+        self.replies.set_terms(self.course.id, loaded.program.terms.of_block(self.course.route.block));
         let Some(body) = self.course.body.as_deref_mut() else { return Flow::On };
         // A length that was told was held against the limit where the location was found.
         let is_told = body.length.is_some();
@@ -112,9 +110,9 @@ impl Runner<'_> {
     /// leads: from what memory has of it, if that is all. Else a request that has become one
     /// without a body goes without; whether one of the two is so.
     pub(super) fn repeat_body(&mut self) -> bool {
-        let ticket = self.rest.next_ticket(self.token);
+        let ticket = self.rest.tickets.next(self.token);
         let loaded = Rc::clone(&self.loaded);
-        let block = loaded.program.blocks.get(self.course.block.0 as usize);
+        let block = loaded.program.block(self.course.route.block);
         let (store, is_plain) = (loaded.bodies.borrow(), matches!(self.course.method, Method::Get | Method::Head));
         let Some(((body, store), block)) = self.course.body.as_deref_mut().zip(store.as_ref()).zip(block) else {
             return false;
@@ -149,7 +147,7 @@ impl Runner<'_> {
         }
         let long = self.course.body.as_ref().filter(|body| body.read() != Some(0));
         let Some(path) = long.and_then(|body| body.path()) else { return };
-        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        let block = self.loaded.program.block(self.course.route.block);
         let asked = block.is_some_and(|block| block.body.in_file != BodyFiles::Long);
         let level = if asked { ErrorLevel::WARN.milder() } else { ErrorLevel::WARN };
         self.tell(level, || [b"a client request body is buffered to a temporary file ", path].concat());
@@ -177,210 +175,18 @@ impl Runner<'_> {
             self.tell(level, || text.into_bytes());
         }
     }
-}
 
-impl Rest {
-    /// The body that comes with an exchange that is kept, and its number.
-    fn body_of(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<(u32, &mut CourseBody)> {
-        let token = replies.mark(id)?;
-        let course = self.courses.get_mut(token as usize)?.as_deref_mut().filter(|course| course.id == id)?;
-        Some((token, course.body.as_deref_mut()?))
-    }
-}
-
-impl Engine {
-    /// Some of a body: how many bytes were taken.
-    pub(super) fn add_body(&mut self, replies: &mut dyn Replies, id: ExchangeId, bytes: &[u8]) -> usize {
-        let Some((token, body)) = self.rest.body_of(replies, id) else { return 0 };
-        let so_far = match &mut body.state {
-            BodyState::Left | BodyState::Broken => return 0,
-            BodyState::Kept(received) => received.received(),
-            BodyState::Streamed(bytes) => *bytes,
-        };
-        if so_far.saturating_add(bytes.len() as u64) > body.most {
-            let is_http2 = replies.about(id).http2;
-            self.break_body(replies, token, too_long((so_far, bytes.len() as u64), is_http2));
-            return 0;
-        }
-        let BodyState::Kept(received) = &mut body.state else {
-            let taken = self.stream_body(replies, token, bytes).min(bytes.len());
-            if let Some((_, body)) = self.rest.body_of(replies, id) {
-                body.on_streamed(bytes.get(..taken).unwrap_or_default());
-            }
-            return taken;
-        };
-        match received.add(bytes) {
-            Ok(taken) => taken,
-            Err(why) => {
-                self.break_body(replies, token, no_place(&why));
-                0
-            }
-        }
+    /// Whether its body is no chunks, by what came along with the head: the connection ends
+    /// with its answer, whatever that is.
+    pub(super) fn is_body_malformed(&self) -> bool {
+        self.course.body.as_ref().is_some_and(|body| body.is_malformed)
     }
 
-    /// All of a body came.
-    pub(super) fn end_body(&mut self, replies: &mut dyn Replies, id: ExchangeId) {
-        let wire = replies.flow(id).received;
-        let Some((token, body)) = self.rest.body_of(replies, id) else { return };
-        (body.ended, body.wire) = (true, wire);
-        let whole = match &mut body.state {
-            BodyState::Left | BodyState::Broken => return,
-            BodyState::Streamed(_) => return self.on_body_news(replies, token, BodyNews::Ended),
-            BodyState::Kept(received) => received.end(),
-        };
-        self.on_body_settled(replies, token, whole);
+    /// The request is refused for that.
+    pub(super) fn refuse_body(&mut self) -> Flow {
+        self.tell(ErrorLevel::ERROR, || b"client sent invalid chunked body".to_vec());
+        Flow::Status(400)
     }
-
-    /// A body that is read will not be whole; whether anybody reads it.
-    pub(super) fn cut_body(&mut self, replies: &mut dyn Replies, id: ExchangeId, why: BodyCut) -> bool {
-        let wire = replies.flow(id).received;
-        let Some((token, body)) = self.rest.body_of(replies, id) else { return false };
-        body.wire = wire;
-        let so_far = match &body.state {
-            BodyState::Left | BodyState::Broken => return false,
-            BodyState::Kept(received) => received.received(),
-            BodyState::Streamed(bytes) => *bytes,
-        };
-        let failure = match why {
-            BodyCut::TooLong if replies.about(id).http2 => too_long((wire, 0), true),
-            BodyCut::TooLong => too_long((so_far, 0), false),
-            BodyCut::Late => BodyFailure::Status(408),
-            BodyCut::Malformed => {
-                BodyFailure::Told(ErrorLevel::ERROR, 400, "client sent invalid chunked body".to_owned())
-            }
-            BodyCut::Ended => BodyFailure::Gone,
-        };
-        self.break_body(replies, token, failure);
-        true
-    }
-
-    /// Nothing more is read of a body, and what answers is told why.
-    fn break_body(&mut self, replies: &mut dyn Replies, token: u32, failure: BodyFailure) {
-        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
-        // Nothing after it can be understood.
-        course.end_connection(replies);
-        let Some(body) = course.body.as_deref_mut() else { return };
-        let streamed = matches!(body.state, BodyState::Streamed(_));
-        (body.state, body.failure) = (BodyState::Broken, Some(failure));
-        if streamed {
-            self.on_body_news(replies, token, BodyNews::Broken);
-        } else {
-            self.go_on(replies, token);
-        }
-    }
-
-    /// The store's news of bodies; whether there were any.
-    pub(super) fn take_bodies(&mut self, replies: &mut dyn Replies) -> bool {
-        let mut any = false;
-        for at in 0..=self.retired.len() {
-            let loaded = Rc::clone(self.retired.get(at).unwrap_or(&self.loaded));
-            if !loaded.bodies.borrow_mut().as_mut().is_some_and(BodyStore::arrived) {
-                continue;
-            }
-            // Before it is taken: what is done meanwhile makes it readable again. It is not,
-            // if another helper's answer took its signal along.
-            let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
-            loop {
-                let event = loaded.bodies.borrow_mut().as_mut().and_then(BodyStore::take);
-                let Some((ticket, event)) = event else { break };
-                any = true;
-                if let Some(BodyEvent::Written(wrote)) = self.take_body(replies, ticket, event)
-                    && let Some(store) = loaded.bodies.borrow().as_ref()
-                {
-                    store.drop_written(wrote);
-                }
-            }
-        }
-        any
-    }
-
-    /// The store's news of one body; returned if it is nobody's.
-    fn take_body(&mut self, replies: &mut dyn Replies, ticket: u64, event: BodyEvent) -> Option<BodyEvent> {
-        let token = ticket as u32;
-        let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
-        let known = course.filter(|course| course.body.as_ref().is_some_and(|body| body.is_of(ticket)));
-        let Some(Course { id, body: Some(body), .. }) = known else { return Some(event) };
-        let BodyState::Kept(received) = &mut body.state else { return Some(event) };
-        match event {
-            BodyEvent::Room => {
-                received.on_room();
-                replies.read(*id, None);
-            }
-            BodyEvent::Written(wrote) => {
-                let settled = received.on_written(wrote);
-                if settled.is_ok() && !body.ended {
-                    replies.read(*id, None);
-                }
-                self.on_body_settled(replies, token, settled);
-            }
-            BodyEvent::Read(read) => {
-                received.on_read();
-                let news = BodyNews::Piece(read);
-                match self.rest.sub_at(token) {
-                    Some(id) => {
-                        self.with_sub(replies, id, |engine, within, token| engine.on_body_news(within, token, news));
-                    }
-                    None => self.on_body_news(replies, token, news),
-                }
-            }
-        }
-        None
-    }
-
-    /// Bytes of a streamed body: how many of them whatever answers takes.
-    fn stream_body(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
-        #[cfg(test)]
-        if self.rest.relay_of(token).is_none() {
-            return self.echo_bytes(replies, token, bytes);
-        }
-        self.on_streamed_bytes(replies, token, bytes)
-    }
-
-    /// News of a body for whatever answers.
-    fn on_body_news(&mut self, replies: &mut dyn Replies, token: u32, news: BodyNews) {
-        #[cfg(test)]
-        self.echo_news(token, &news);
-        match news {
-            // Whom it was passed on to wants no more of it.
-            _ if self.rest.relay_of(token).is_none() => {
-                #[cfg(test)]
-                self.go_on(replies, token);
-            }
-            BodyNews::Piece(piece) => self.on_relay_piece(replies, token, piece.as_deref().ok()),
-            BodyNews::Ended => self.on_streamed_end(replies, token, true),
-            BodyNews::Broken => self.on_streamed_end(replies, token, false),
-        }
-    }
-
-    fn on_body_settled(&mut self, replies: &mut dyn Replies, token: u32, whole: Result<bool, BodyError>) {
-        match whole {
-            Ok(false) => {}
-            Ok(true) => self.go_on(replies, token),
-            Err(why) => self.break_body(replies, token, no_place(&why)),
-        }
-    }
-}
-
-/// What there is to say of a body.
-#[derive(Debug)]
-pub(super) enum BodyNews {
-    /// All of a streamed body was handed on.
-    Ended,
-    /// A streamed body will not be whole.
-    Broken,
-    /// A piece of a file that was [asked for](CourseBody::read_back).
-    Piece(Result<Vec<u8>, BodyError>),
-}
-
-fn no_place(why: &BodyError) -> BodyFailure {
-    BodyFailure::Told(ErrorLevel::CRIT, 500, why.to_string())
-}
-
-/// So many bytes, and more, are too many: in nginx's words, which by HTTP/2 has no chunks to tell apart.
-fn too_long((so_far, more): (u64, u64), is_http2: bool) -> BodyFailure {
-    let bytes = if is_http2 { (so_far + more).to_string() } else { format!("{so_far}+{more}") };
-    let text = format!("client intended to send too large chunked body: {bytes} bytes");
-    BodyFailure::Told(ErrorLevel::ERROR, 413, text)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Which listener a client came to, and which server its requests are for.
 
 use super::Engine;
-use super::course::{Course, Depends, Loaded};
+use super::course::{Course, Depends};
 use super::host::{has_empty_label, listener_at};
-use super::values::Scope;
+use super::loaded::Loaded;
+use super::scope::Scope;
 use crate::program::ServerId;
 use exchange::{Asked, LocalAddress};
 use semantics::Request;
@@ -45,9 +46,9 @@ impl Engine {
         request: &Request<'_>,
         (expression, name): (u32, Vec<u8>),
     ) {
-        course.depends.on(Depends::OTHER);
+        course.reuse.depends.on(Depends::OTHER);
         let clock = &self.rest.clock;
-        let mut scope = Scope { loaded, course, request, clock, depth: 0, escapes_captures: false };
+        let mut scope = Scope::new((loaded, course), request, clock);
         let _ = scope.matches(expression, &name);
     }
 }

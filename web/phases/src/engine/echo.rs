@@ -1,9 +1,10 @@
 //! What answers with what it was sent: bodies are read for it, in tests.
 
 use super::Engine;
-use super::bodies::{BodyNews, BodyReading};
-use super::content::{Answer, AnswerBody};
-use super::run::{Flow, Runner};
+use super::answer::{Answer, AnswerBody};
+use super::bodies::BodyReading;
+use super::body_events::BodyNews;
+use super::runner::{Flow, Runner};
 use super::waits::On;
 use bodies::BodyContent;
 use exchange::Replies;
@@ -50,7 +51,7 @@ impl Engine {
     pub(super) fn echo_bytes(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(PIECE);
         ECHOED.with_borrow_mut(|echoed| echoed.entry(token).or_default().extend_from_slice(&bytes[..taken]));
-        if let Some(id) = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id) {
+        if let Some(id) = self.rest.requests.get(token).map(|course| course.id) {
             replies.read(id, None);
         }
         taken

@@ -1,9 +1,10 @@
 //! What goes wrong with a request is told in the error log, in nginx's words.
 
 use super::Engine;
-use super::course::{Course, Loaded};
-use super::run::Runner;
-use super::values::{Clock, Scope};
+use super::course::Course;
+use super::loaded::Loaded;
+use super::runner::Runner;
+use super::scope::{Clock, Scope};
 use super::written::{put, put_address};
 use crate::ids::BlockId;
 use crate::logging::ErrorLogUse;
@@ -39,7 +40,7 @@ impl Runner<'_> {
 
     /// A file cannot be opened.
     pub(super) fn tell_of_file(&self, what: &str, path: &[u8], told: &str, why: &str) {
-        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        let block = self.loaded.program.block(self.course.route.block);
         if why == MISSING && block.is_some_and(|block| !block.log_not_found) {
             return;
         }
@@ -51,7 +52,7 @@ impl Runner<'_> {
     /// What is only looked at may not be come to. A link that may not be followed is passed
     /// over without a word.
     pub(super) fn tell_of_unreached(&self, path: &[u8]) {
-        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        let block = self.loaded.program.block(self.course.route.block);
         if block.is_some_and(|block| block.symlinks.kind == SymlinkKind::Followed) {
             let line = || [b"stat() \"", path, b"\" failed (", FORBIDDEN.as_bytes(), b")"].concat();
             self.tell(ErrorLevel::CRIT, line);
@@ -69,7 +70,7 @@ impl Scope<'_> {
     /// Tells that an answer goes wrong while it is made.
     pub(super) fn tell(&self, text: impl FnOnce() -> Vec<u8>) {
         // As nginx has it, of what an upstream sends.
-        let is_asked = self.course.relay.is_some() || !self.course.tries.is_empty();
+        let is_asked = self.course.passed.relay.is_some() || !self.course.passed.tries.is_empty();
         let doing: &[u8] = if is_asked { b" while sending to client" } else { b" while sending response to client" };
         let text = || [&text()[..], doing].concat();
         tell((self.loaded, self.course), self.request, self.clock, (ErrorLevel::ERROR, text));
@@ -84,7 +85,7 @@ pub(super) fn tell(
     clock: &Clock,
     (level, text): (ErrorLevel, impl FnOnce() -> Vec<u8>),
 ) {
-    put_about(whose, request, clock, (level, text, || whose.1.upstream_url(true)));
+    put_about(whose, request, clock, (level, text, || whose.1.passed.url(true)));
 }
 
 /// The same of what was asked for it, whose note says of whom.
@@ -103,12 +104,12 @@ fn put_about(
     clock: &Clock,
     (level, text, url): (ErrorLevel, impl FnOnce() -> Vec<u8>, impl FnOnce() -> Option<Vec<u8>>),
 ) {
-    let told = put_line(loaded, course.block, clock, (level, course.about.connection), |line| {
+    let told = put_line(loaded, course.route.block, clock, (level, course.about.connection), |line| {
         line.extend_from_slice(&text());
         about(loaded, course, (request, url()), line);
     });
     if told {
-        course.is_told.set(true);
+        course.reuse.is_told.set(true);
     }
 }
 
@@ -126,7 +127,7 @@ fn put_line(
     (level, connection): (ErrorLevel, u64),
     say: impl FnOnce(&mut Vec<u8>),
 ) -> bool {
-    let block = loaded.program.blocks.get(block.0 as usize);
+    let block = loaded.program.block(block);
     block.is_some_and(|block| put_in(loaded, &block.error_logs, clock, (level, Some(connection)), say))
 }
 
@@ -156,9 +157,9 @@ fn put_in(
 /// Whose request it was, and what it asked for.
 fn about(loaded: &Loaded, course: &Course, (request, url): (&Request<'_>, Option<Vec<u8>>), out: &mut Vec<u8>) {
     out.extend_from_slice(b", client: ");
-    put_address(course.peer, out);
+    put_address(course.client.peer, out);
     out.extend_from_slice(b", server: ");
-    if let Some(server) = loaded.program.servers.get(usize::from(course.server.0)) {
+    if let Some(server) = loaded.program.server(course.route.server) {
         out.extend_from_slice(&server.name);
     }
     let mut part = |name: &[u8], value: Option<&[u8]>| {
@@ -167,7 +168,7 @@ fn about(loaded: &Loaded, course: &Course, (request, url): (&Request<'_>, Option
         }
     };
     part(b"request", Some(request.line()));
-    part(b"subrequest", course.sub.as_ref().map(|_| &course.uri[..]));
+    part(b"subrequest", course.within.sub.as_ref().map(|_| &course.route.uri[..]));
     part(b"upstream", url.as_deref());
     part(b"host", request.known(Known::Host).filter(|_| !course.is_refused()));
     part(b"referrer", request.known(Known::Referer).filter(|_| !course.is_refused()));
@@ -197,7 +198,7 @@ pub(super) fn tell_of_connection(
 ) {
     let program = &loaded.program;
     let Some(listener) = program.listeners.get(usize::from(listener)) else { return };
-    let server = listener.servers.first().and_then(|server| program.servers.get(usize::from(server.0)));
+    let server = listener.servers.first().and_then(|server| program.server(*server));
     let Some(server) = server else { return };
     put_line(loaded, server.block, clock, (level, about.connection), |line| {
         say(line);
@@ -212,16 +213,6 @@ pub(super) fn tell_of_connection(
     });
 }
 
-/// Something is wrong with a request before it is run.
-pub(super) fn tell_of_request(
-    whose: (&Loaded, &Course),
-    request: &Request<'_>,
-    clock: &Clock,
-    what: (ErrorLevel, impl FnOnce() -> Vec<u8>),
-) {
-    tell(whose, request, clock, what);
-}
-
 /// What is wrong with bytes that are no header of the PROXY protocol.
 fn put_proxy_fault(bytes: &[u8], out: &mut Vec<u8>) {
     // Of version 2: what follows its signature is its version, and 4 bits more.
@@ -233,17 +224,6 @@ fn put_proxy_fault(bytes: &[u8], out: &mut Vec<u8>) {
         None => {
             let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
             out.extend_from_slice(&[b"broken header: \"", line, b"\""].concat());
-        }
-    }
-}
-
-impl Course {
-    /// What is asked for at the server that is asked now; without what stands between a
-    /// path and it once the server `is_asked` no more, as nginx has it.
-    pub(super) fn upstream_url(&self, is_asked: bool) -> Option<Vec<u8>> {
-        match &self.relay {
-            Some(relay) => relay.ask.url(is_asked),
-            None => self.passed_to.clone(),
         }
     }
 }

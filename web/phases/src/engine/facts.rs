@@ -2,7 +2,7 @@
 
 use super::course_body::CourseBody;
 use super::host::{host_of, port_of};
-use super::values::Scope;
+use super::scope::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
 use crate::small::StubStatus;
 use crate::variables::Core;
@@ -39,7 +39,7 @@ impl Scope<'_> {
 
     /// Where the client connected to: an address, or a Unix socket as it is written.
     fn server_address(&self, out: &mut Vec<u8>) -> bool {
-        let listener = self.loaded.program.listeners.get(usize::from(self.course.listener));
+        let listener = self.loaded.program.listeners.get(usize::from(self.course.route.listener));
         match (self.course.about.local.inet(), listener.and_then(|listener| listener.path.as_ref())) {
             (None, Some(path)) => {
                 out.extend_from_slice(b"unix:");
@@ -71,12 +71,12 @@ impl Scope<'_> {
     fn of_request(&mut self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
         let request = self.request;
         match core {
-            Core::Uri | Core::DocumentUri => out.extend_from_slice(&self.course.uri),
+            Core::Uri | Core::DocumentUri => out.extend_from_slice(&self.course.route.uri),
             Core::Args | Core::QueryString => {
-                out.extend_from_slice(&self.course.args);
-                return Some(!self.course.args.is_empty());
+                out.extend_from_slice(&self.course.route.args);
+                return Some(!self.course.route.args.is_empty());
             }
-            Core::IsArgs => out.extend_from_slice(if self.course.args.is_empty() { b"" } else { b"?" }),
+            Core::IsArgs => out.extend_from_slice(if self.course.route.args.is_empty() { b"" } else { b"?" }),
             Core::Http2 => out.extend_from_slice(spoken(&self.course.about).1),
             Core::Scheme => out.extend_from_slice(self.course.scheme()),
             Core::Https => out.extend_from_slice(if self.course.is_secured() { b"on" } else { b"" }),
@@ -112,16 +112,16 @@ impl Scope<'_> {
                 if self.header(b"x_forwarded_for", out) && !out.is_empty() {
                     out.extend_from_slice(b", ");
                 }
-                return Some(put_address(self.course.peer, out));
+                return Some(put_address(self.course.client.peer, out));
             }
             Core::FastcgiScriptName => return Some(self.script_name(false, out)),
             Core::FastcgiPathInfo => return Some(self.script_name(true, out)),
             Core::ProxyHost => {
-                out.extend_from_slice(&self.course.proxy_host);
-                return Some(!self.course.proxy_host.is_empty());
+                out.extend_from_slice(&self.course.passed.host);
+                return Some(!self.course.passed.host.is_empty());
             }
             Core::ProxyPort => {
-                let Some(port) = &self.course.proxy_port else { return Some(false) };
+                let Some(port) = &self.course.passed.port else { return Some(false) };
                 out.extend_from_slice(port);
             }
             _ => return self.of_line(core, out),
@@ -140,12 +140,12 @@ impl Scope<'_> {
                 return Some(core == Core::ServerProtocol && protocol.is_some_and(|told| !told.is_empty()));
             }
             Core::RequestUri => out.extend_from_slice(target_path(request)),
-            Core::RequestMethod => {
-                out.extend_from_slice(match self.course.sub.as_ref().map_or(self.course.method, |sub| sub.method) {
+            Core::RequestMethod => out.extend_from_slice(
+                match self.course.within.sub.as_ref().map_or(self.course.method, |sub| sub.method) {
                     semantics::Method::Other => request.method_name(),
                     method => method.name().as_bytes(),
-                })
-            }
+                },
+            ),
             Core::ServerProtocol => out.extend_from_slice(spoken(&self.course.about).0),
             _ => return None,
         }
@@ -206,7 +206,7 @@ impl Scope<'_> {
                 out.extend_from_slice(path);
                 true
             }),
-            Core::RequestLength if self.course.sub.is_some() => put_number(out, 0),
+            Core::RequestLength if self.course.within.sub.is_some() => put_number(out, 0),
             Core::RequestLength if !self.has_line() => put_number(out, 0),
             Core::RequestLength => put_number(out, request.head().len() as u64 + body.map_or(0, |body| body.wire)),
             _ => return None,
@@ -215,21 +215,21 @@ impl Scope<'_> {
 
     /// Who asks, and whom.
     fn of_connection(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
-        let (course, about, proxied) = (&*self.course, &self.course.about, self.course.proxied.as_ref());
+        let (course, about, proxied) = (&*self.course, &self.course.about, self.course.client.proxied.as_ref());
         // Port 0 is none.
         let port_told = |of: SocketAddr, out: &mut Vec<u8>| of.port() == 0 || put_number(out, of.port().into());
         let port = |of: Option<SocketAddr>, out: &mut Vec<u8>| of.is_some_and(|of| put_number(out, of.port().into()));
         Some(match core {
-            Core::RemoteAddr => put_address(course.peer, out),
+            Core::RemoteAddr => put_address(course.client.peer, out),
             Core::BinaryRemoteAddr => {
-                match course.peer.map(|peer| peer.ip().to_canonical()) {
+                match course.client.peer.map(|peer| peer.ip().to_canonical()) {
                     Some(IpAddr::V4(address)) => out.extend_from_slice(&address.octets()),
                     Some(IpAddr::V6(address)) => out.extend_from_slice(&address.octets()),
                     None => out.extend_from_slice(b"unix:"),
                 }
                 true
             }
-            Core::RemotePort => port(course.peer, out),
+            Core::RemotePort => port(course.client.peer, out),
             Core::RealipRemoteAddr => put_address(about.peer, out),
             Core::RealipRemotePort => port(about.peer, out),
             Core::ServerAddr => self.server_address(out),
@@ -250,10 +250,10 @@ impl Scope<'_> {
                 true
             }
             Core::Pid => put_number(out, std::process::id().into()),
-            Core::TcpinfoRtt => course.secured.path.is_some_and(|path| put_number(out, path.rtt_us.into())),
-            Core::TcpinfoRttvar => course.secured.path.is_some_and(|path| put_number(out, path.rttvar_us.into())),
-            Core::TcpinfoSndCwnd => course.secured.path.is_some_and(|path| put_number(out, path.cwnd.into())),
-            Core::TcpinfoRcvSpace => course.secured.path.is_some_and(|path| put_number(out, path.receive_space.into())),
+            Core::TcpinfoRtt => course.client.path.is_some_and(|path| put_number(out, path.rtt_us.into())),
+            Core::TcpinfoRttvar => course.client.path.is_some_and(|path| put_number(out, path.rttvar_us.into())),
+            Core::TcpinfoSndCwnd => course.client.path.is_some_and(|path| put_number(out, path.cwnd.into())),
+            Core::TcpinfoRcvSpace => course.client.path.is_some_and(|path| put_number(out, path.receive_space.into())),
             _ => return None,
         })
     }
@@ -264,7 +264,7 @@ impl Scope<'_> {
         Some(match core {
             // None yet: nginx tells 000.
             Core::Status => {
-                let status = course.told.unwrap_or(sent.status);
+                let status = course.reply.override_status.unwrap_or(sent.status);
                 let digit = |value: u16| b'0' + (value % 10) as u8;
                 out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status)]);
                 true
@@ -291,7 +291,38 @@ impl Scope<'_> {
     }
 
     fn server_name(&self) -> &[u8] {
-        self.program().servers.get(usize::from(self.course.server.0)).map_or(b"", |server| &server.name)
+        self.program().server(self.course.route.server).map_or(b"", |server| &server.name)
+    }
+
+    /// `$fastcgi_script_name` or, with `info`, `$fastcgi_path_info`.
+    fn script_name(&mut self, info: bool, out: &mut Vec<u8>) -> bool {
+        let Some(block) = self.block() else { return false };
+        let rules = &block.gateways.fastcgi;
+        let mut script = 0..self.course.route.uri.len();
+        if let Some(split) = rules.split {
+            let subject = self.course.route.uri.clone();
+            let (mut name, mut path) = (None, None);
+            let matched = self.loaded.find(split, &subject, &mut |group, range| match group {
+                1 => name = Some(range),
+                2 => path = Some(range),
+                _ => {}
+            });
+            let matched = matched == Some(true);
+            if info {
+                let path = path.filter(|_| matched).and_then(|range| subject.get(range));
+                out.extend_from_slice(path.unwrap_or_default());
+                return true;
+            }
+            script = name.filter(|_| matched).unwrap_or(script);
+        } else if info {
+            return true;
+        }
+        let script = self.course.route.uri.get(script).unwrap_or_default();
+        out.extend_from_slice(script);
+        if script.last() == Some(&b'/') {
+            out.extend_from_slice(&rules.index);
+        }
+        true
     }
 }
 

@@ -1,6 +1,7 @@
 //! Answers that are made as their clients take them: what is known of one, and of all of
 //! a silo.
 
+use super::Rest;
 use super::placed::Postponed;
 use crate::filters::{Broken, FilterValues, Pipeline, Ran};
 use app::Body;
@@ -287,4 +288,16 @@ pub(crate) enum Made {
     Begun(Filtering, Option<Body>),
     /// It is not what it is said to be.
     Broken,
+}
+
+impl Rest {
+    /// An answer can go on: it does, in this turn or one of the next.
+    pub(super) fn make_ready(&mut self, token: u32) {
+        let course = self.requests.get_mut(token);
+        if let Some(filtering) = course.and_then(|course| course.reply.filtering.as_mut())
+            && !core::mem::replace(&mut filtering.is_ready, true)
+        {
+            self.makings.ready.push_back(token);
+        }
+    }
 }

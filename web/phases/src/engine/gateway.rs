@@ -1,10 +1,8 @@
 //! Requests that are passed on to programs: what they are told.
 
 use super::relay_request::Question;
-use super::run::{Flow, Runner};
-use super::values::Scope;
-use crate::gateways::GatewayTarget;
-use crate::gateways::{GatewayPass, GatewayProtocol, GatewayRules};
+use super::runner::{Flow, Runner};
+use crate::gateways::{GatewayPass, GatewayProtocol, GatewayRules, GatewayTarget};
 use crate::program::Block;
 use asking::{BodyStream, ProgramAnswer, ProgramRules, Protocol, Servers};
 use bodies::BodyContent;
@@ -16,43 +14,10 @@ use semantics::Method;
 use std::rc::Rc;
 use std::sync::Arc;
 
-impl Scope<'_> {
-    /// `$fastcgi_script_name` or, with `info`, `$fastcgi_path_info`.
-    pub(super) fn script_name(&mut self, info: bool, out: &mut Vec<u8>) -> bool {
-        let Some(block) = self.block() else { return false };
-        let rules = &block.gateways.fastcgi;
-        let mut script = 0..self.course.uri.len();
-        if let Some(split) = rules.split {
-            let subject = self.course.uri.clone();
-            let (mut name, mut path) = (None, None);
-            let matched = self.loaded.find(split, &subject, &mut |group, range| match group {
-                1 => name = Some(range),
-                2 => path = Some(range),
-                _ => {}
-            });
-            let matched = matched == Some(true);
-            if info {
-                let path = path.filter(|_| matched).and_then(|range| subject.get(range));
-                out.extend_from_slice(path.unwrap_or_default());
-                return true;
-            }
-            script = name.filter(|_| matched).unwrap_or(script);
-        } else if info {
-            return true;
-        }
-        let script = self.course.uri.get(script).unwrap_or_default();
-        out.extend_from_slice(script);
-        if script.last() == Some(&b'/') {
-            out.extend_from_slice(&rules.index);
-        }
-        true
-    }
-}
-
 impl Runner<'_> {
     /// Passes the request on to a program.
     pub(super) fn pass_to_program(&mut self, block: &Block, pass: &GatewayPass) -> Flow {
-        self.course.depends.on(super::course::Depends::OTHER);
+        self.course.reuse.depends.on(super::course::Depends::OTHER);
         let rules = block.gateways.of(pass.protocol);
         let is_fastcgi = pass.protocol == GatewayProtocol::FastCgi;
         let address = match &pass.to {
@@ -83,7 +48,7 @@ impl Runner<'_> {
             Some(stream) => stream.length,
             None => Some(content.as_ref().map_or(0, BodyContent::length)),
         };
-        self.course.relay_body = content.filter(|_| length > Some(0));
+        self.course.passed.body = content.filter(|_| length > Some(0));
         let params = self.params(rules);
         let program = ProgramRules {
             protocol: pass.protocol,
@@ -150,7 +115,7 @@ impl Runner<'_> {
             return params;
         }
         let loaded = Rc::clone(&self.loaded);
-        let server = loaded.program.servers.get(usize::from(self.course.server.0));
+        let server = loaded.program.server(self.course.route.server);
         let ignored = |name: &[u8]| {
             let is_param = |param: &crate::gateways::GatewayParam| {
                 param.name.strip_prefix(b"HTTP_").is_some_and(|written| is_field(written, name))

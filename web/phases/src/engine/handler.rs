@@ -6,7 +6,7 @@ use super::course_body::CourseBody;
 use super::host::{has_empty_label, names_a_host};
 use super::log::CLIENT_LEFT;
 use super::passing::Passing;
-use super::values::Clock;
+use super::scope::Clock;
 use app::Wake;
 use asking::SHARED;
 use core::hint::cold_path;
@@ -21,7 +21,6 @@ use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
 use semantics::{Form, Method, Request, Status};
-use std::cmp::Reverse;
 use std::rc::Rc;
 use wire::Time;
 
@@ -77,13 +76,14 @@ impl Engine {
         let mut find = |expression: u32, name: &[u8]| loaded.matches(expression, name);
         let place = if is_named { terms.names.find(authority, &mut find) } else { 0 };
         let server = terms.servers.get(usize::from(place)).copied();
-        let block = server.and_then(|server| program.servers.get(usize::from(server.0))).map(|server| server.block);
+        let block = server.and_then(|server| program.server(server)).map(|server| server.block);
         let Some((server, block)) = server.zip(block) else { return false };
-        let token = self.rest.token();
+        let token = self.rest.requests.reserve();
         let mut course = self.rest.begin(&loaded, id, &request, replies);
         let waited = u64::try_from(refused.waited.as_nanos()).unwrap_or(0);
         course.started = Time::from_nanos(course.started.as_nanos().saturating_sub(waited));
-        (course.listener, course.server, course.block, course.place) = (listener, server, block, block);
+        (course.route.listener, course.route.server, course.route.block, course.route.place) =
+            (listener, server, block, block);
         course.about.http10 = request.line().ends_with(b"HTTP/1.0");
         self.rest.clock.now = replies.now();
         let status = refused.status.code();
@@ -109,21 +109,21 @@ impl Engine {
 impl Handler for Engine {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         let loaded = Rc::clone(&self.loaded);
-        let token = self.rest.token();
+        let token = self.rest.requests.reserve();
         if self.tells {
-            self.rest.share.publish(replies.totals(), self.rest.requests());
+            self.rest.share.publish(replies.totals(), self.rest.requests.count() as u64);
         }
         let mut course = self.rest.begin(&loaded, id, request, replies);
         course.body = CourseBody::of(body);
-        course.listener = Self::listener(&loaded, self.single, || course.about.local);
-        let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
+        course.route.listener = Self::listener(&loaded, self.single, || course.about.local);
+        let Some(listener) = loaded.program.listeners.get(usize::from(course.route.listener)) else {
             return self.hang_up_on(replies, token, course);
         };
-        course.class = self.class(|known| request.known(known), course.about.transport);
-        course.uri.push(b'/');
+        course.reuse.class = self.class(|known| request.known(known), course.about.transport);
+        course.route.uri.push(b'/');
         let mut rest = self.rest.spare.bytes();
         // The path is read before the host is known.
-        let default = listener.servers.first().and_then(|server| loaded.program.servers.get(usize::from(server.0)));
+        let default = listener.servers.first().and_then(|server| loaded.program.server(*server));
         let merges = default.is_none_or(|server| server.merge_slashes);
         let is_path = matches!(request.form(), Form::Origin | Form::Absolute);
         let is_path = is_path && normalise_as(request.path(), &mut rest, merges).is_ok();
@@ -131,7 +131,7 @@ impl Handler for Engine {
         let is_target = is_path || request.form() == Form::Authority;
         let authority = request.authority();
         if is_target && has_method(request) && names_a_host(request, authority) {
-            course.uri.append(&mut rest);
+            course.route.uri.append(&mut rest);
         } else {
             // Nothing of it is believed, its host neither.
             course.refused = Some(400);
@@ -162,9 +162,9 @@ impl Handler for Engine {
         let Some(server) = listener.servers.get(usize::from(place)) else {
             return self.hang_up_on(replies, token, course);
         };
-        course.server = *server;
-        if let Some(block) = loaded.program.servers.get(usize::from(server.0)).map(|server| server.block) {
-            (course.block, course.place) = (block, block);
+        course.route.server = *server;
+        if let Some(block) = loaded.program.server(*server).map(|server| server.block) {
+            course.route.settle(block);
         }
         self.rest.clock.now = replies.now();
         let is_at_fault = course.is_at_fault(listener, &loaded, request, &self.rest.clock);
@@ -220,10 +220,7 @@ impl Handler for Engine {
         if mark & SHARED != 0 {
             return self.on_shared_event(replies, (id, mark), event);
         }
-        match self.rest.sub_at(mark) {
-            Some(sub) => self.on_upstream_of_sub(replies, sub, (id, mark), event),
-            None => self.on_upstream_event(replies, id, mark, event),
-        }
+        self.with_any(replies, mark, |engine, replies| engine.on_upstream_event(replies, id, mark, event))
     }
 
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
@@ -231,7 +228,7 @@ impl Handler for Engine {
             return;
         }
         if let Some(token) = replies.mark(id)
-            && self.rest.peek(token, id).is_some_and(|course| course.filtering.is_some())
+            && self.rest.requests.of((token, id)).is_some_and(|course| course.reply.filtering.is_some())
         {
             self.rest.make_ready(token);
             return;
@@ -242,17 +239,17 @@ impl Handler for Engine {
 
     fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let Some(token) = replies.mark(id) else { return false };
-        let course = self.rest.peek(token, id);
-        if let Some(ticket) =
-            course.and_then(|course| course.ticket.filter(|_| course.features.compression.waited_by == course.ticket))
-        {
+        let course = self.rest.requests.of((token, id));
+        if let Some(ticket) = course.and_then(|course| {
+            course.wait.ticket.filter(|_| course.features.compression.waited_by == course.wait.ticket)
+        }) {
             // Nothing is wrong with the file: it is sent as it is.
             return self.go_on_by(replies, ticket, None);
         }
-        let inner = course.filter(|course| course.state == CourseState::Looks);
-        let Some(inner) = inner.map(|course| course.inner) else { return false };
+        let inner = course.filter(|course| course.wait.state == CourseState::Looks);
+        let Some(inner) = inner.map(|course| course.wait.inner) else { return false };
         self.files.on_gone(id, inner, Gone::Cut);
-        if let Some(course) = self.rest.courses[token as usize].take() {
+        if let Some(course) = self.rest.requests.take(token) {
             if let Some(request) = &course.request {
                 replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
             }
@@ -262,21 +259,21 @@ impl Handler for Engine {
     }
 
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        let course = self.rest.peek(mark?, id)?;
-        course.peer.filter(|_| course.peer != course.about.peer).map(|client| client.ip())
+        let course = self.rest.requests.of((mark?, id))?;
+        course.client.peer.filter(|_| course.client.peer != course.about.peer).map(|client| client.ip())
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
-        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
+        let Some(token) = mark.filter(|token| self.rest.requests.of((*token, id)).is_some()) else { return };
         match why {
             Gone::Cut => {}
             Gone::Left { unsent, .. } if self.rest.leave_behind((token, id), unsent) => return,
             Gone::Left { now, unsent } => self.rest.log_left(token, unsent, now, CLIENT_LEFT),
             Gone::GivenUp { now, unsent } => self.rest.log_left(token, unsent, now, 503),
         }
-        let Some(course) = self.rest.courses[token as usize].take() else { return };
-        self.files.on_gone(id, course.inner, Gone::Cut);
-        let has_children = course.children.is_some();
+        let Some(course) = self.rest.requests.take(token) else { return };
+        self.files.on_gone(id, course.wait.inner, Gone::Cut);
+        let has_children = course.within.children.is_some();
         self.rest.give_back(token, course);
         if has_children {
             self.drop_subs(id);
@@ -337,11 +334,11 @@ impl Handler for Engine {
         if self.resolves {
             wake = wake.earlier(self.loaded.names_wake());
         }
-        if let Some(Reverse((at, _))) = self.rest.delayed.peek() {
-            wake = wake.earlier(Wake::At(*at));
+        if let Some(at) = self.rest.tickets.wake() {
+            wake = wake.earlier(Wake::At(at));
         }
         if self.tells {
-            self.rest.share.publish(replies.totals(), self.rest.requests());
+            self.rest.share.publish(replies.totals(), self.rest.requests.count() as u64);
         }
         let writes = self.loaded.may_write() || self.retired.iter().any(|loaded| loaded.may_write());
         if writes { wake.earlier(self.write_logs(replies.now())) } else { wake }
@@ -373,7 +370,7 @@ impl Handler for Engine {
     #[inline(always)]
     fn is_at_rest(&self) -> bool {
         let (rest, is_written) = (&self.rest, !self.loaded.may_write() && self.retired.is_empty());
-        rest.courses.len() == rest.free.len()
+        rest.requests.count() == 0
             && rest.kept.hangups() == 0
             && !rest.kept.shared.has_work()
             && is_written

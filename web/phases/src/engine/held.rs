@@ -1,7 +1,7 @@
 //! What an engine holds for requests.
 
 use super::Engine;
-use super::course::Loaded;
+use super::loaded::Loaded;
 use bodies::BodyStore;
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ impl Engine {
         let of_bodies = |loaded: &Rc<Loaded>| loaded.bodies.borrow().as_ref().map_or((0, 0), BodyStore::held);
         let asked = |loaded: &Rc<Loaded>| loaded.groups.asked();
         vec![
-            ("requests", rest.courses.iter().flatten().count()),
+            ("requests", rest.requests.waiting()),
             ("answers that are made", rest.makings.count()),
             ("requests within requests", rest.subs.alive),
             ("idle connections", rest.kept.used()),

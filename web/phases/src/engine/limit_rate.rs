@@ -1,6 +1,7 @@
 //! Answers that are sent no faster than they may be (`limit_rate`): how fast that is, and
 //! one that is sent so from memory.
 
+use super::Engine;
 use crate::program::Block;
 use app::Body;
 use core::time::Duration;
@@ -9,6 +10,9 @@ use features::{Values, units};
 use files::Rate;
 use std::collections::VecDeque;
 use wire::Time;
+
+/// How often it is looked whether the last was taken of what is sent at a rate.
+const LINGER: Duration = Duration::from_millis(50);
 
 /// The shortest time between two pieces.
 const STEP: Duration = Duration::from_millis(20);
@@ -88,5 +92,25 @@ impl RatedBody {
         }
         let queued = allowed - room;
         Some(Duration::from_millis(queued.saturating_mul(1_000) / self.rate.bytes.max(1)).max(STEP))
+    }
+}
+
+impl Engine {
+    /// Sends some more of what is sent at a rate.
+    pub(super) fn send_rated(&mut self, replies: &mut dyn Replies, token: u32) {
+        let now = replies.now();
+        let Some(course) = self.rest.requests.get_mut(token) else { return };
+        let id = course.id;
+        let Some(rated) = &mut course.reply.rated else { return };
+        let again = match rated.send(replies, id, now, &mut course.sent.body) {
+            Some(again) => again,
+            None if replies.flow(id).unsent > 0 => LINGER,
+            None => {
+                self.rest.end(replies, token, true);
+                replies.end(id);
+                return;
+            }
+        };
+        self.rest.later(token, now + again);
     }
 }

@@ -1,12 +1,13 @@
 //! What answers and is no file: lists of folders, pictures, counters.
 
-use super::content::{Answer, AnswerBody};
+use super::answer::{Answer, AnswerBody};
 use super::course::Depends;
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::waits::On;
 use crate::autoindex::{EntryKind, FolderEntry, Listed, random_file};
 use crate::program::{Block, ContentRules};
 use crate::small::{EMPTY_GIF, EMPTY_GIF_MODIFIED, StubStatus};
+use features::ErrorLevel;
 use files::{ListError, Name, NameKind};
 use semantics::Method;
 
@@ -24,7 +25,7 @@ impl Runner<'_> {
                 answer
             }
             ContentRules::StubStatus => {
-                self.course.depends.on(Depends::OTHER);
+                self.course.reuse.depends.on(Depends::OTHER);
                 let text = self.counted().text();
                 let mut answer = Answer::new(200, AnswerBody::Bytes(text.into_bytes()));
                 answer.media_type = Some(StubStatus::MEDIA_TYPE.to_vec());
@@ -43,7 +44,7 @@ impl Runner<'_> {
 
     /// What all silos have counted, as they last told.
     fn counted(&mut self) -> StubStatus {
-        self.rest.share.publish(self.replies.totals(), self.rest.requests());
+        self.rest.share.publish(self.replies.totals(), self.rest.requests.count() as u64);
         StubStatus::of(&self.loaded.program.silos)
     }
 
@@ -58,12 +59,12 @@ impl Runner<'_> {
                 let Some(mark) = self.files.list(self.course.id, &path[start..end], self.token) else {
                     return Flow::Status(503);
                 };
-                self.course.inner = Some(mark);
+                self.course.wait.inner = Some(mark);
                 return Flow::Waits(On::Helper);
             }
         };
         // What is in it may be another thing at any time.
-        self.course.depends.on(Depends::OTHER);
+        self.course.reuse.depends.on(Depends::OTHER);
         let mut entries: Vec<FolderEntry> = match listing {
             Ok(names) => names.into_iter().map(entry_of).collect(),
             Err(ListError::Missing) => return Flow::Status(404),
@@ -73,18 +74,19 @@ impl Runner<'_> {
         if rules.random {
             let (random, _) = self.course.request_id();
             if let Some(file) = random_file(&entries, random) {
-                let uri = [self.course.uri.as_slice(), &file.name].concat();
-                let args = core::mem::take(&mut self.course.args);
+                let uri = [self.course.route.uri.as_slice(), &file.name].concat();
+                let args = core::mem::take(&mut self.course.route.args);
                 return self.redirect(&uri, &args);
             }
             if !rules.on || self.course.method == Method::Post {
                 return self.no_index(path);
             }
         }
-        let callback = self.course.args.split(|byte| *byte == b'&').find_map(|one| one.strip_prefix(b"callback="));
+        let callback =
+            self.course.route.args.split(|byte| *byte == b'&').find_map(|one| one.strip_prefix(b"callback="));
         let utf8 = block.charset.charset.as_ref().and_then(|charset| charset.constant());
         let listed = Listed {
-            path: &self.course.uri,
+            path: &self.course.route.uri,
             callback,
             utf8: utf8.is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8")),
             local_offset: self.clock.there.offset.into(),
@@ -103,6 +105,11 @@ impl Runner<'_> {
         answer.media_type = Some(media_type);
         answer.unmeasured = true;
         self.send(answer)
+    }
+
+    pub(super) fn no_index(&self, path: &[u8]) -> Flow {
+        self.tell(ErrorLevel::ERROR, || [b"directory index of \"", path, b"\" is forbidden"].concat());
+        Flow::Status(403)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Requests that are over are logged.
 
 use super::Rest;
-use super::course::{Course, CourseState};
-use super::guard::set_real_address_of_ready;
+use super::course::Course;
 use super::host::host_of;
 use super::ready::Note;
+use super::real_ip::set_real_address_of_ready;
+use super::scope::{Clock, Scope};
 use super::sub_course::SubUse;
-use super::values::{Clock, Scope};
 use super::written::{put_address, put_known};
 use crate::logging::{HeadPart, LogEscape, LogFormat, LogUse, PutPart, QuickLine};
 use crate::variables::{Core, Variable};
@@ -20,48 +20,22 @@ use wire::Time;
 /// The status of no answer: its client did not wait for one.
 pub(super) const CLIENT_LEFT: u16 = 499;
 
-/// That of a request whose body is read and will not be whole.
-const BODY_CUT: u16 = 400;
-
 impl Rest {
     /// Logs a request that is over.
     pub(super) fn log(&mut self, course: &mut Course, request: &Request<'_>) {
-        if course.sub.is_some() {
+        if course.within.sub.is_some() {
             self.note_sub(course, request);
-            if course.sub.as_ref().is_some_and(|sub| matches!(&sub.purpose, SubUse::Slice(asked) if !asked.came)) {
+            if course.within.sub.as_ref().is_some_and(|sub| matches!(&sub.purpose, SubUse::Slice(asked) if !asked.came))
+            {
                 // Its end is that of the whole.
                 return;
             }
-            let block = course.loaded.program.blocks.get(course.block.0 as usize);
+            let block = course.loaded.program.block(course.route.block);
             if !block.is_some_and(|block| block.log_subrequest) {
                 return;
             }
         }
         write_lines(course, request, &self.clock, &[]);
-    }
-
-    /// Logs a request whose client has left: with what was sent of its answer, if that
-    /// was begun.
-    pub(super) fn log_left(&mut self, token: u32, unsent: u64, now: Time, status: u16) {
-        let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
-        if let Some(request) = course.request.take().filter(|_| course.state != CourseState::Over) {
-            course.sent.complete = false;
-            if let Some(relay) = &mut course.relay {
-                // It was asked until now.
-                relay.ask.note_end(now);
-            }
-            if course.state == CourseState::Sends {
-                course.sent.body = course.sent.body.saturating_sub(unsent);
-            } else {
-                let is_cut = course.body.as_ref().is_some_and(|body| body.is_read() && !body.ended);
-                course.sent.status = if is_cut && status == CLIENT_LEFT { BODY_CUT } else { status };
-            }
-            self.clock.now = now;
-            self.log(&mut course, &request.get());
-        }
-        if let Some(place) = self.courses.get_mut(token as usize) {
-            *place = Some(course);
-        }
     }
 
     /// Logs a request that was answered with what is ready.
@@ -83,19 +57,19 @@ impl Rest {
         }
         let course = &mut *note.course;
         course.about = replies.about(id);
-        course.secured.path = course.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
+        course.client.path = course.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
         // It was counted already.
         course.about.requests = course.about.requests.saturating_sub(1);
-        (course.id, course.peer, course.started) = (id, course.about.peer, clock.now);
-        course.secured.session = if course.is_secured() { replies.opening(id).session.cloned() } else { None };
+        (course.id, course.client.peer, course.started) = (id, course.about.peer, clock.now);
+        course.client.session = if course.is_secured() { replies.opening(id).session.cloned() } else { None };
         if course.loaded.finds_clients() {
             let loaded = Rc::clone(&course.loaded);
-            course.proxied = loaded.proxied(replies, id);
-            set_real_address_of_ready(&loaded, course, request);
+            course.client.proxied = loaded.proxied(replies, id);
+            set_real_address_of_ready(&loaded.program, course, request);
         }
-        course.args.clear();
-        course.args.extend_from_slice(request.query().unwrap_or_default());
-        course.cached.clear();
+        course.route.args.clear();
+        course.route.args.extend_from_slice(request.query().unwrap_or_default());
+        course.values.cached.clear();
         (course.sent.head, course.sent.body, course.sent.length) = (head, body, Some(body));
         if note.second != clock.second {
             (note.second, note.count) = (clock.second, 0);
@@ -120,8 +94,8 @@ const OFTEN: u32 = 4;
 /// The lines of a ready answer in this second, with what stands in all of them.
 fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec<LogFormat> {
     let loaded = Rc::clone(&course.loaded);
-    let Some(block) = loaded.program.blocks.get(course.block.0 as usize) else { return Vec::new() };
-    let mut scope = Scope { loaded: &loaded, course, request, clock, depth: 0, escapes_captures: false };
+    let Some(block) = loaded.program.block(course.route.block) else { return Vec::new() };
+    let mut scope = Scope::new((&loaded, course), request, clock);
     let mut fixed = |number: u16, out: &mut Vec<u8>| {
         let variable = loaded.program.variables.get(number)?;
         is_fixed(variable).then(|| scope.write_variable(number, out))
@@ -134,7 +108,7 @@ fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec
 /// goes to the same log whatever is asked for.
 fn quick_lines(course: &Course, fixed: &[LogFormat]) -> Vec<(u16, QuickLine)> {
     let program = course.loaded.program();
-    let Some(block) = program.blocks.get(course.block.0 as usize) else { return Vec::new() };
+    let Some(block) = program.block(course.route.block) else { return Vec::new() };
     let part = |number: u16| match program.variables.get(number)? {
         // Unless its head may tell of another.
         Variable::Core(Core::RemoteAddr) if !course.loaded.finds_clients() => Some(HeadPart::Address),
@@ -193,7 +167,7 @@ fn put_host(course: &Course, authority: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     host_of(authority, out);
     if out.len() == start {
-        let server = course.loaded.program().servers.get(usize::from(course.server.0));
+        let server = course.loaded.program().server(course.route.server);
         out.extend_from_slice(server.map_or(&b""[..], |server| &server.name));
     }
 }
@@ -216,13 +190,13 @@ fn is_fixed(variable: &Variable) -> bool {
 /// Writes the lines of a request; of those that were prepared, by `fixed`.
 fn write_lines(course: &mut Course, request: &Request<'_>, clock: &Clock, fixed: &[LogFormat]) {
     let loaded = Rc::clone(&course.loaded);
-    let Some(block) = loaded.program.blocks.get(course.block.0 as usize) else { return };
+    let Some(block) = loaded.program.block(course.route.block) else { return };
     if block.logs.is_empty() {
         return;
     }
     let mut logs = loaded.logs.borrow_mut();
     let Some(logs) = logs.as_mut() else { return };
-    let mut scope = Scope { loaded: &loaded, course, request, clock, depth: 0, escapes_captures: false };
+    let mut scope = Scope::new((&loaded, course), request, clock);
     for (at, line) in block.logs.iter().enumerate() {
         let format = fixed.get(at).or_else(|| loaded.program.formats.get(usize::from(line.format)));
         let (Some(format), Some(target)) = (format, loaded.program.logs.get(usize::from(line.log))) else { continue };

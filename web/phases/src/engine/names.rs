@@ -8,79 +8,29 @@
 //! ```
 
 use super::Engine;
-use super::course::{Course, Loaded};
-use super::named::{GroupHost, Names};
-use super::run::{Flow, Runner};
-use super::values::Clock;
-use super::waits::On;
-use crate::program::GroupNames;
+use super::loaded::Loaded;
+use super::named::Names;
+use super::relay_run::NameNews;
+use super::scope::Clock;
 use app::Wake;
-use asking::{Ask, IDLE, NamedHost, Servers};
+use asking::IDLE;
 use core::net::SocketAddr;
 use core::time::Duration;
 use exchange::Replies;
 use features::ErrorLevel;
 use resolver::{NameAnswer, Resolution, ResolveError, ServiceAddress};
 use std::rc::Rc;
-use upstream::{Balancing, FoundPeer, Group, GroupServer, PeerAddress};
+use upstream::FoundPeer;
 use wire::Time;
 
 /// How soon a name is asked for again at the least.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
-/// Requests that wait for a group's first addresses, at most.
-const PARKED_MAX: usize = 4_096;
-
-/// What a request waited for.
-enum NameNews {
-    Found(Result<Resolution, ResolveError>),
-    /// A group may have peers by now.
-    Group(u16),
-}
-
 impl Loaded {
     /// When a name of a group is to be asked for.
     pub(super) fn names_wake(&self) -> Wake {
         let names = self.names.borrow();
         let again = names.as_ref().and_then(|names| names.hosts.iter().filter_map(|host| host.again).min());
         again.map_or(Wake::Idle, Wake::At)
-    }
-
-    /// What is known of the same names of the program before this one serves until they are
-    /// resolved anew.
-    pub(super) fn take_names_of(&self, old: &Self) {
-        let (mut names, old_names) = (self.names.borrow_mut(), old.names.borrow());
-        let (Some(names), Some(old_names)) = (names.as_mut(), old_names.as_ref()) else { return };
-        let mut changed = Vec::new();
-        for host in &mut names.hosts {
-            let known = old_names.hosts.iter().find(|known| old.is_same(known, self, host));
-            let Some(known) = known.filter(|known| known.is_answered) else { continue };
-            (host.found, host.is_answered) = (known.found.clone(), true);
-            host.again = known.again.or(host.again);
-            changed.push(host.group);
-        }
-        changed.dedup();
-        let mut groups = self.groups.list.borrow_mut();
-        for group in changed {
-            // What fitted then may not now, with other servers beside it.
-            if let Some((place, rules)) = groups.get_mut(usize::from(group)).zip(self.names_of(group)) {
-                place.is_pending = names.is_pending(group);
-                let _ = rules.servers.group(&names.found(group)).map(|group| place.change(group));
-            }
-        }
-    }
-
-    fn names_of(&self, group: u16) -> Option<&GroupNames> {
-        self.program.upstreams.get(usize::from(group))?.names.as_deref()
-    }
-
-    /// Whether a name of one program is one of another, in a group of the same name.
-    fn is_same(&self, host: &GroupHost, other: &Self, others: &GroupHost) -> bool {
-        let server = |loaded: &Self, host: &GroupHost| {
-            let servers = &loaded.names_of(host.group)?.servers;
-            let named = servers.named.get(host.place)?;
-            Some((servers.name.clone(), named.host.clone(), named.service.clone()))
-        };
-        server(self, host) == server(other, others)
     }
 
     /// Tells what is no request's.
@@ -170,85 +120,6 @@ fn peers_of(found: Resolution) -> Vec<FoundPeer> {
     }
 }
 
-impl Runner<'_> {
-    /// Waits for addresses of the servers that the request goes to.
-    pub(super) fn wait_for_names(&mut self) -> Flow {
-        let Some(relay) = self.course.relay.as_deref() else { return Flow::Waits(On::Source) };
-        let loaded = Rc::clone(&self.loaded);
-        let group = match relay.ask.servers() {
-            Servers::Group(group) => *group,
-            Servers::Named(named) => {
-                let named = named.clone();
-                return self.wait_for_host(&loaded, &named);
-            }
-            Servers::Own(_) => return self.ask_step(Ask::ask_now),
-        };
-        let mut names = loaded.names.borrow_mut();
-        let Some(names) = names.as_mut().filter(|names| names.parked.len() < PARKED_MAX) else {
-            return self.ask_step(Ask::ask_now);
-        };
-        names.parked.push((group, self.wait_for_name()));
-        Flow::Waits(On::Helper)
-    }
-
-    fn wait_for_host(&mut self, loaded: &Loaded, named: &NamedHost) -> Flow {
-        let ticket = self.wait_for_name();
-        let asked = match loaded.names.borrow_mut().as_mut() {
-            Some(names) => names.resolver.ask(ticket, &named.resolver, &named.host, None).is_ok(),
-            None => false,
-        };
-        if asked { Flow::Waits(On::Helper) } else { self.on_addresses(Err(ResolveError::Busy)) }
-    }
-
-    fn wait_for_name(&mut self) -> u64 {
-        let ticket = self.rest.next_ticket(self.token);
-        self.course.ticket = Some(ticket);
-        ticket
-    }
-
-    /// What the request waited for is known.
-    fn on_names(&mut self, news: NameNews) -> Flow {
-        match news {
-            NameNews::Found(found) => self.on_addresses(found),
-            NameNews::Group(group) => {
-                let servers = Servers::Group(group);
-                let value = self.balancing_value(&servers);
-                let key = self.balancing_key(&servers, value.as_deref());
-                self.ask_step(|ask, turn| ask.group_found(turn, key))
-            }
-        }
-    }
-
-    /// The addresses of the host that the request goes to, or why there are none.
-    fn on_addresses(&mut self, found: Result<Resolution, ResolveError>) -> Flow {
-        let named = match self.course.relay.as_deref().map(|relay| relay.ask.servers()) {
-            Some(Servers::Named(named)) => named.clone(),
-            _ => return self.ask_step(Ask::ask),
-        };
-        let addresses = match found {
-            Ok(Resolution::Addresses(addresses)) => Ok(addresses),
-            Ok(Resolution::Service(_)) => Err(ResolveError::NotFound),
-            Err(why) => Err(why),
-        };
-        let addresses = match addresses {
-            Ok(addresses) => addresses,
-            Err(why) => {
-                let host = String::from_utf8_lossy(&named.host).into_owned();
-                self.tell(ErrorLevel::ERROR, || format!("{host} could not be resolved ({why})").into_bytes());
-                self.give_up_relay();
-                return Flow::Status(502);
-            }
-        };
-        let at = |ip: &core::net::IpAddr| PeerAddress::Inet(SocketAddr::new(*ip, named.port));
-        let server = GroupServer::new(&named.host, addresses.iter().map(at).collect());
-        let Ok(group) = Group::new(&named.host, Balancing::RoundRobin, &[server]) else {
-            self.give_up_relay();
-            return Flow::Status(500);
-        };
-        self.ask_step(|ask, turn| ask.found(turn, group))
-    }
-}
-
 impl Engine {
     /// Names that were resolved: requests go on, and groups change. Whether any request
     /// went on.
@@ -297,18 +168,10 @@ impl Engine {
 
     /// A request that waits by this ticket goes on; whether it is still there.
     fn with_ticket(&mut self, replies: &mut dyn Replies, ticket: u64, news: NameNews) -> bool {
-        let token = ticket as u32;
-        let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
-        let Some(course) = course.filter(|course: &&mut Course| course.ticket == Some(ticket)) else { return false };
-        course.ticket = None;
-        match self.rest.sub_at(token) {
-            Some(sub) => {
-                self.with_sub(replies, sub, |engine, within, token| {
-                    engine.run_early(within, token, |runner| runner.on_names(news));
-                });
-            }
-            None => self.run_early(replies, token, |runner| runner.on_names(news)),
-        }
+        let Some((token, _)) = self.rest.requests.by_ticket(ticket) else { return false };
+        self.with_any(replies, token, |engine, replies| {
+            engine.run_early(replies, token, |runner| runner.on_names(news));
+        });
         true
     }
 }

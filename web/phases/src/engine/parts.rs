@@ -1,6 +1,6 @@
 //! What an engine is made of, made ready by a thread that may wait.
 
-use super::course::Loaded;
+use super::loaded::Loaded;
 use super::named::Names;
 use crate::program::Program;
 use access_log::LogSet;

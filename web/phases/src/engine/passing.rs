@@ -4,10 +4,7 @@
 use super::Rest;
 use super::course::CourseState;
 use super::filtered_body::Filtering;
-use app::PathFigures;
-use exchange::{
-    About, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams,
-};
+use exchange::{About, ExchangeId, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams};
 use semantics::{Request, Status};
 use wire::Time;
 
@@ -19,14 +16,14 @@ pub(super) struct Passing<'a> {
 
 impl Passing<'_> {
     fn sent(&mut self, id: ExchangeId, bytes: u64) {
-        if let Some(course) = self.rest.course_of(self.replies, id) {
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
             course.sent.body += bytes;
         }
     }
 
     /// What the content passes before it is sent, if anything.
     fn filtering(&mut self, id: ExchangeId) -> Option<&mut Filtering> {
-        self.rest.course_of(self.replies, id)?.filtering.as_deref_mut()
+        self.rest.requests.of_exchange(self.replies, id)?.reply.filtering.as_deref_mut()
     }
 
     /// There is more for it.
@@ -42,7 +39,7 @@ impl Passing<'_> {
     }
 }
 
-/// Files have none.
+/// Files ask for none; nor, of replies, for what is left to the defaults here.
 impl Upstreams for Passing<'_> {}
 
 impl Replies for Passing<'_> {
@@ -54,14 +51,6 @@ impl Replies for Passing<'_> {
         self.replies.reply(id, request, reply, body)
     }
 
-    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
-        self.replies.series(host, location)
-    }
-
-    fn set_series(&mut self, id: ExchangeId, series: u16) {
-        self.replies.set_series(id, series);
-    }
-
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
         self.replies.reply_ready(id, request, ready);
     }
@@ -71,16 +60,16 @@ impl Replies for Passing<'_> {
     }
 
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
-        if let Some(course) = self.rest.course_of(self.replies, id)
-            && let Some(mut filtering) = course.filtering.take()
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id)
+            && let Some(mut filtering) = course.reply.filtering.take()
         {
             let head = filtering.begin(self.replies, id, request, reply);
             course.sent.head = head;
-            course.filtering = Some(filtering);
+            course.reply.filtering = Some(filtering);
             return head;
         }
         let head = self.replies.begin(id, request, reply, end);
-        if let Some(course) = self.rest.course_of(self.replies, id) {
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
             course.sent.head = head;
         }
         head
@@ -110,7 +99,7 @@ impl Replies for Passing<'_> {
             return 0;
         }
         let taken = self.replies.take_back(id, most);
-        if let Some(course) = self.rest.course_of(self.replies, id) {
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
             course.sent.body = course.sent.body.saturating_sub(taken as u64);
         }
         taken
@@ -147,14 +136,6 @@ impl Replies for Passing<'_> {
         self.replies.about(id)
     }
 
-    fn opening(&self, id: ExchangeId) -> Opening<'_> {
-        self.replies.opening(id)
-    }
-
-    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        self.replies.path_figures(id)
-    }
-
     fn totals(&self) -> Totals {
         self.replies.totals()
     }
@@ -163,30 +144,23 @@ impl Replies for Passing<'_> {
         self.replies.set_last(id);
     }
 
-    fn refuse_body(&mut self, id: ExchangeId) {
-        self.replies.refuse_body(id);
-    }
-
-    fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        self.replies.set_terms(id, number);
-    }
-
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
-        let course = self.replies.mark(id).and_then(|mark| self.rest.peek(mark, id));
-        let waits = course.and_then(|course| course.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
+        let course = self.replies.mark(id).and_then(|mark| self.rest.requests.of((mark, id)));
+        let waits =
+            course.and_then(|course| course.reply.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
         let flow = self.replies.flow(id);
         let room = if flow.is_bounded() { flow.room.saturating_sub(waits) } else { flow.room };
         ReplyFlow { unsent: flow.unsent + waits, room, ..flow }
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        if let Some(course) = self.rest.course_of(self.replies, id) {
-            course.inner = Some(mark);
+        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
+            course.wait.inner = Some(mark);
         }
     }
 
     fn mark(&self, id: ExchangeId) -> Option<u32> {
         let mark = self.replies.mark(id)?;
-        self.rest.peek(mark, id).filter(|course| course.state != CourseState::Over)?.inner
+        self.rest.requests.of((mark, id)).filter(|course| course.wait.state != CourseState::Over)?.wait.inner
     }
 }

@@ -1,95 +1,26 @@
 //! Whether a request may go on is asked of another path (`auth_request`).
 
-use super::course::Course;
-use super::run::{Flow, Runner};
-use super::sub_course::{Permission, SubResult, SubUse};
+use super::runner::{Flow, Runner};
+use super::sub_course::{Permission, SubUse};
 use super::subs::AskedSub;
-use super::values::Scope;
 use super::waits::On;
 use crate::access::AccessRules;
 use crate::script::SetTarget;
-use exchange::ExchangeId;
 use features::{ErrorLevel, Value};
-use semantics::{Fields, Request};
-use std::rc::Rc;
 
 /// Fields that a client is challenged by, of an answer with this status.
 const UNAUTHORIZED: u16 = 401;
 const FORBIDDEN: u16 = 403;
 
-/// The challenges of an answer.
-pub(super) fn challenges(course: &Course) -> Vec<Vec<u8>> {
-    if course.sent.status != UNAUTHORIZED {
-        return Vec::new();
-    }
-    let of = |lines: &[u8]| -> Vec<Vec<u8>> {
-        let is = |field: &semantics::Field<'_>| field.is("www-authenticate");
-        Fields::new(lines).filter(is).map(|field| field.value.to_vec()).collect()
-    };
-    let sent = of(&course.sent.fields);
-    // What an upstream said is told even where an error page is in its place.
-    if sent.is_empty() { of(&course.answered) } else { sent }
-}
-
-impl super::Rest {
-    /// Notes how a subrequest ended.
-    pub(super) fn note_sub(&mut self, course: &mut Course, request: &Request<'_>) {
-        let Some(sub) = course.sub.as_deref() else { return };
-        let (id, parent) = (sub.id, sub.parent);
-        if let SubUse::Slice(asked) = &sub.purpose {
-            let slice = Some(asked.clone());
-            self.subs.results.push((id, SubResult { status: course.sent.status, slice, ..SubResult::default() }));
-            return;
-        }
-        if !matches!(sub.purpose, SubUse::Permission | SubUse::Memory(..)) {
-            return;
-        }
-        let asks = matches!(sub.purpose, SubUse::Permission);
-        let mut result = SubResult { status: course.sent.status, ..SubResult::default() };
-        if asks {
-            result.values = self.permission_values(course, parent, request);
-            result.challenges = challenges(course);
-        }
-        if !asks {
-            let block = course.loaded.program.blocks.get(course.block.0 as usize);
-            let most = block.map_or(0, |block| block.subrequests.memory_max);
-            let told = course.sent.length;
-            result.is_too_long = told.unwrap_or(course.sent.body) > most;
-            if result.is_too_long {
-                let length = told.map_or_else(String::new, |length| format!(": {length}"));
-                let text = || format!("too big subrequest response{length}").into_bytes();
-                super::errors::tell((&course.loaded, course), request, &self.clock, (ErrorLevel::ERROR, text));
-            }
-        }
-        self.subs.results.push((id, result));
-    }
-
-    /// What `auth_request_set` of the request that asked has, as the one that was asked
-    /// has it.
-    pub(super) fn permission_values(
-        &self,
-        course: &mut Course,
-        parent: (u32, ExchangeId),
-        request: &Request<'_>,
-    ) -> Vec<Vec<u8>> {
-        let loaded = Rc::clone(&course.loaded);
-        let block = self.peek(parent.0, parent.1).and_then(|parent| loaded.program.blocks.get(parent.block.0 as usize));
-        let Some(block) = block else { return Vec::new() };
-        let clock = self.clock;
-        let mut scope = Scope { loaded: &loaded, course, request, clock: &clock, depth: 0, escapes_captures: false };
-        block.access.permission.set.iter().map(|(_, value)| scope.get(value)).collect()
-    }
-}
-
 impl Runner<'_> {
     /// Whether its client may see this, where another path is asked, too.
     pub(super) fn access_by_permission(&mut self, rules: &AccessRules, password: Option<(&Value, &Value)>) -> Flow {
-        if self.course.children.as_ref().is_some_and(|children| children.permission.is_some()) {
+        if self.course.within.children.as_ref().is_some_and(|children| children.permission.is_some()) {
             return self.permission(rules);
         }
-        let fields = self.course.kept_fields.len();
+        let fields = self.course.reply.kept_fields.len();
         let mut code = 0;
-        match (rules.of_address(self.course.peer.map(|peer| peer.ip())), rules.any) {
+        match (rules.of_address(self.course.client.peer.map(|peer| peer.ip())), rules.any) {
             (Some(true), true) => return Flow::On,
             (Some(false), false) => {
                 self.tell(ErrorLevel::ERROR, || b"access forbidden by rule".to_vec());
@@ -111,13 +42,13 @@ impl Runner<'_> {
         // As nginx: a body that came is not for whoever is asked.
         let asked = AskedSub { uri: &rules.permission.uri, args: b"", purpose: SubUse::Permission, has_body: false };
         let Some(_) = self.ask_sub(asked) else { return Flow::Status(500) };
-        self.course.children.get_or_insert_default().permission = Some(Permission::Asked { code, fields });
+        self.course.within.children.get_or_insert_default().permission = Some(Permission::Asked { code, fields });
         Flow::Waits(On::Source)
     }
 
     /// What was said of it.
     fn permission(&mut self, rules: &AccessRules) -> Flow {
-        let Some(children) = self.course.children.as_deref_mut() else { return Flow::Status(500) };
+        let Some(children) = self.course.within.children.as_deref_mut() else { return Flow::Status(500) };
         let (code, fields, result) = match children.permission.take() {
             Some(Permission::Said { code, fields, result }) => (code, fields, result),
             asked => {
@@ -131,13 +62,13 @@ impl Runner<'_> {
             200..=299 => {
                 if rules.any {
                     // A password is not asked for any more.
-                    self.course.kept_fields.truncate(fields);
+                    self.course.reply.kept_fields.truncate(fields);
                 }
                 Flow::On
             }
             status @ (UNAUTHORIZED | FORBIDDEN) => {
                 for challenge in &result.challenges {
-                    super::text::put_field(b"WWW-Authenticate", challenge, &mut self.course.kept_fields);
+                    super::text::put_field(b"WWW-Authenticate", challenge, &mut self.course.reply.kept_fields);
                 }
                 let status = if rules.any && code == UNAUTHORIZED { code } else { status };
                 if rules.any && status == FORBIDDEN {
@@ -155,12 +86,12 @@ impl Runner<'_> {
     fn set_to(&mut self, target: SetTarget, value: &[u8]) {
         match target {
             SetTarget::Slot(slot) => {
-                if let Some(place) = self.course.slots.get_mut(usize::from(slot)) {
+                if let Some(place) = self.course.values.slots.get_mut(usize::from(slot)) {
                     *place = Some(value.into());
                 }
             }
-            SetTarget::Arguments => (self.course.args, self.course.rewritten.ever) = (value.to_vec(), true),
-            SetTarget::LimitRate => self.course.limit_rate = features::units::size(value).ok(),
+            SetTarget::Arguments => (self.course.route.args, self.course.route.rewritten.ever) = (value.to_vec(), true),
+            SetTarget::LimitRate => self.course.reply.limit_rate = features::units::size(value).ok(),
         }
     }
 }

@@ -15,9 +15,9 @@
 use super::course::Course;
 use super::filtered_body::Filtering;
 use super::placed::{Next, Placed, PlacedSub, Postponed};
+use super::scope::Clock;
 use super::sub_course::{SubId, SubUse};
 use super::subs::{AskedSub, SubWork};
-use super::values::Clock;
 use super::waits::{On, Pull, SUBS_OF_ALL};
 use crate::filters::{Broken, Include};
 use app::Body;
@@ -95,7 +95,7 @@ impl super::Rest {
             postponed.made = made.unwrap_or(Err(Broken))?;
             let moved = !out.is_empty();
             postponed.push_own(out);
-            match course.include.take() {
+            match course.within.include.take() {
                 Some(include) => self.place_kept((token, &mut *course), postponed, *include),
                 None if !moved && !postponed.made => return Ok(On::Source),
                 None => {}
@@ -116,14 +116,14 @@ impl super::Rest {
 
     /// Whether it is what its client waits for: what is made of it is sent next.
     fn is_active(&self, course: &Course) -> bool {
-        let mut of = course.sub.as_deref();
+        let mut of = course.within.sub.as_deref();
         while let Some(sub) = of {
-            let Some(parent) = self.peek(sub.parent.0, sub.parent.1) else { return false };
-            let placed = parent.filtering.as_deref().and_then(|filtering| filtering.postponed.as_deref());
+            let Some(parent) = self.requests.of(sub.parent) else { return false };
+            let placed = parent.reply.filtering.as_deref().and_then(|filtering| filtering.postponed.as_deref());
             if !placed.is_some_and(|placed| placed.is_next(sub.id)) {
                 return false;
             }
-            of = parent.sub.as_deref();
+            of = parent.within.sub.as_deref();
         }
         true
     }
@@ -212,12 +212,11 @@ impl super::Rest {
 
     /// Some of the answer of a subrequest is for `parent`. Whether it has a place.
     pub(super) fn add_placed(&mut self, (token, id): (u32, ExchangeId), sub: SubId, (body, range): (Body, Range<u32>)) {
-        let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
-        let Some(course) = course.filter(|course| course.id == id) else { return };
-        let Some(postponed) = course.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) else {
+        let Some(course) = self.requests.of_mut((token, id)) else { return };
+        let Some(postponed) = course.reply.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) else {
             return;
         };
-        let slices = course.slices.as_deref_mut().filter(|_| postponed.slice == Some(sub));
+        let slices = course.within.slices.as_deref_mut().filter(|_| postponed.slice == Some(sub));
         let came = range.len();
         let range = slices.map_or(range.clone(), |slices| slices.cut_of(range));
         if range.len() < came {
@@ -231,9 +230,8 @@ impl super::Rest {
 
     /// All of it came.
     pub(super) fn end_placed(&mut self, (token, id): (u32, ExchangeId), sub: SubId) {
-        let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
-        let Some(course) = course.filter(|course| course.id == id) else { return };
-        if let Some(postponed) = course.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) {
+        let Some(course) = self.requests.of_mut((token, id)) else { return };
+        if let Some(postponed) = course.reply.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) {
             postponed.end(sub);
             self.make_ready(token);
         }

@@ -1,14 +1,14 @@
 //! Answers are queued: at once, as files are read, or as they are made.
 
-use super::Engine;
 use super::course::{CourseState, Depends};
 use super::filtered_body::{AnswerLength, Made, Making};
-use super::limit_rate::{self, RatedBody};
-use super::run::{FileAt, Flow, Runner};
+use super::limit_rate;
+use super::limit_rate::RatedBody;
+use super::lookup::FileAt;
+use super::runner::{Flow, Runner};
 use app::Body;
 use core::ops::Range;
-use core::time::Duration;
-use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply, ReplyEnd, Stop};
+use exchange::{Composed, FieldLines, Part, Piece, Reply, ReplyEnd, Stop};
 use files::{Excerpt, Rate, Streamed};
 use semantics::Status;
 use std::rc::Rc;
@@ -64,9 +64,6 @@ type OnDisk = (FileAt, Vec<Part>, Option<Excerpt>);
 /// A status, bytes of the body where these are told, and fields.
 type Head = (u16, Option<u64>, Vec<u8>);
 
-/// How often it is looked whether the last was taken of what is sent at a rate.
-const LINGER: Duration = Duration::from_millis(50);
-
 impl Runner<'_> {
     /// How fast this answer of so many bytes may be sent, if that is limited.
     fn rate(&mut self, length: u64) -> Option<Rate> {
@@ -75,15 +72,15 @@ impl Runner<'_> {
             return None;
         }
         let loaded = Rc::clone(&self.loaded);
-        let block = &loaded.program.blocks[Self::block(&loaded, self.course)?];
-        limit_rate::rate_of(block, self.course.limit_rate, &mut self.scope(), length)
+        let block = loaded.program.block(self.course.route.block)?;
+        limit_rate::rate_of(block, self.course.reply.limit_rate, &mut self.scope(), length)
     }
 
     /// Begins to send a body in memory at a rate.
     fn begin_rated(&mut self, reply: &Reply<'_>, content: (Body, u32), parts: Vec<Part>, rate: Rate) -> Flow {
         self.course.sent.head = self.replies.begin(self.course.id, self.request, reply, ReplyEnd::Length);
-        self.course.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
-        self.course.state = CourseState::Sends;
+        self.course.reply.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
+        self.course.wait.state = CourseState::Sends;
         Flow::Done
     }
 
@@ -146,7 +143,7 @@ impl Runner<'_> {
                 (None, [Part::Bytes(text)]) => {
                     if !self.course.sent.is_text {
                         // A list of files, say, or what was put into a page.
-                        self.course.depends.on(Depends::SECOND);
+                        self.course.reuse.depends.on(Depends::SECOND);
                     }
                     self.remember((Body::new(core::mem::take(text)), 0), bytes);
                 }
@@ -161,7 +158,7 @@ impl Runner<'_> {
         self.course.sent.fields = fields;
         self.course.sent.body = bytes;
         self.course.sent.complete = true;
-        self.course.state = CourseState::Over;
+        self.course.wait.state = CourseState::Over;
     }
 
     /// Queues an answer whose content passes filters, or has fields behind it.
@@ -190,7 +187,7 @@ impl Runner<'_> {
                 return self.put((status, Some(length), fields), Pieces::Bytes(out));
             }
             Made::Broken => {
-                self.course.state = CourseState::Over;
+                self.course.wait.state = CourseState::Over;
                 self.replies.stop(self.course.id, Stop::Reset);
                 return Flow::Done;
             }
@@ -203,7 +200,7 @@ impl Runner<'_> {
         }
         if let Some(on_disk) = file {
             self.course.sent.fields = fields;
-            self.course.filtering = Some(Box::new(filtering));
+            self.course.reply.filtering = Some(Box::new(filtering));
             return self.stream(on_disk, (told, length), None);
         }
         let reason = self.course.sent.reason_of(status);
@@ -216,7 +213,7 @@ impl Runner<'_> {
 
     /// Whether answers without a length may be chunked here.
     fn chunks(&self) -> bool {
-        Self::block(&self.loaded, self.course).is_some_and(|at| self.loaded.program.blocks[at].fields.chunked)
+        self.loaded.program.block(self.course.route.block).is_some_and(|block| block.fields.chunked)
     }
 
     /// The bytes of an answer; or the file that has them, if it is not in memory.
@@ -245,9 +242,9 @@ impl Runner<'_> {
     ) -> Flow {
         let fields = FieldLines::of(self.course.sent.fields.clone());
         let composed = Composed { status, length, fields, parts: parts.into() };
-        let is_read = self.course.filtering.is_some();
+        let is_read = self.course.reply.filtering.is_some();
         self.rest.stream = Some((file.id, Streamed { composed, excerpt, rate, is_read }));
-        self.course.state = CourseState::Sends;
+        self.course.wait.state = CourseState::Sends;
         Flow::Done
     }
 }
@@ -308,24 +305,4 @@ pub(super) fn count_lines(fields: &[u8], start: &[u8]) -> usize {
 
 fn begins(line: &[u8], start: &[u8]) -> bool {
     line.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
-}
-
-impl Engine {
-    /// Sends some more of what is sent at a rate.
-    pub(super) fn send_rated(&mut self, replies: &mut dyn Replies, token: u32) {
-        let now = replies.now();
-        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
-        let id = course.id;
-        let Some(rated) = &mut course.rated else { return };
-        let again = match rated.send(replies, id, now, &mut course.sent.body) {
-            Some(again) => again,
-            None if replies.flow(id).unsent > 0 => LINGER,
-            None => {
-                self.rest.end(replies, token, true);
-                replies.end(id);
-                return;
-            }
-        };
-        self.rest.later(token, now + again);
-    }
 }

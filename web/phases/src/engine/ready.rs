@@ -190,12 +190,12 @@ impl ReadyTable {
         (second, date): (u64, &HttpDate),
     ) {
         let fields = &course.sent.fields;
-        let known = self.at(raw, (course.server, class));
+        let known = self.at(raw, (course.route.server, class));
         if let Some(at) = known {
             let entry = &mut self.entries[at as usize];
             let same = entry.source.as_ptr().addr() == source.identity()
                 && entry.note.course.sent.fields == *fields
-                && entry.note.course.block == course.block
+                && entry.note.course.route.block == course.route.block
                 && entry.no_query == no_query;
             if same {
                 entry.ready.set_date(date, drop);
@@ -211,12 +211,12 @@ impl ReadyTable {
             return;
         }
         ready.series = course.series;
-        ready.terms = course.loaded.program.terms.of_block(course.block);
-        let hash = self.index.hash(raw, seed(course.server, class));
+        ready.terms = course.loaded.program.terms.of_block(course.route.block);
+        let hash = self.index.hash(raw, seed(course.route.server, class));
         let entry = ReadyEntry {
             second,
             path: raw.into(),
-            server: course.server,
+            server: course.route.server,
             class,
             no_query,
             used: false,
@@ -340,10 +340,10 @@ fn composed(
 /// How the answer to a request is dated anew, if it can be: whose files are known, or that is
 /// text, and whose dates are, in this `head`.
 fn lasting(course: &Course, head: &[u8], second: u64) -> Option<Box<Lasting>> {
-    if course.depends.has(Depends::SECOND) || course.stamps.is_empty() && !course.sent.is_text {
+    if course.reuse.depends.has(Depends::SECOND) || course.reuse.stamps.is_empty() && !course.sent.is_text {
         return None;
     }
-    let expires = match course.expires_after {
+    let expires = match course.reuse.expires_after {
         None => None,
         Some(after) => {
             let at = expires_in(head)?;
@@ -352,7 +352,7 @@ fn lasting(course: &Course, head: &[u8], second: u64) -> Option<Box<Lasting>> {
             Some((is_dated.then_some(u16::try_from(at).ok()?)?, after))
         }
     };
-    Some(Box::new(Lasting { stamps: course.stamps.clone(), expires }))
+    Some(Box::new(Lasting { stamps: course.reuse.stamps.clone(), expires }))
 }
 
 /// Where the value of the one `Expires` begins.

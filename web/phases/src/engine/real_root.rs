@@ -2,7 +2,7 @@
 //! out before anything of the place is asked for; it is looked for again in each second
 //! in which it is needed.
 
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::waits::On;
 use features::ErrorLevel;
 use std::io;
@@ -12,25 +12,25 @@ impl Runner<'_> {
     /// comes to; what is to be done before it goes on.
     #[cold]
     pub(super) fn find_real_root(&mut self) -> Option<Flow> {
-        let block = Self::block(&self.loaded, self.course)?;
         let loaded = std::rc::Rc::clone(&self.loaded);
-        let path = self.scope().get(&loaded.program.blocks.get(block)?.root.path);
+        let block = loaded.program.block(self.course.route.block)?;
+        let path = self.scope().get(&block.root.path);
         let second = self.clock.second;
         if let Some((asked, found)) = self.files.take_real_path(self.token) {
-            self.course.waited = false;
+            self.course.wait.waited = false;
             if let Err(why) = &found {
                 self.tell(ErrorLevel::CRIT, || failed(&asked, why));
             }
             loaded.real_roots.borrow_mut().put(asked, found.ok(), second);
         }
         if loaded.real_roots.borrow().is_known(&path, second) || path.contains(&0) {
-            self.course.real_root = Some(self.course.block);
+            self.course.route.real_root = Some(self.course.route.block);
             return None;
         }
         let Some(mark) = self.files.real_path(self.course.id, &path, self.token) else {
             return Some(Flow::Status(503));
         };
-        self.course.inner = Some(mark);
+        self.course.wait.inner = Some(mark);
         Some(Flow::Waits(On::Helper))
     }
 }

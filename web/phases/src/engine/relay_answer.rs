@@ -1,8 +1,8 @@
 //! The head of an upstream's answer: whether it is one, and what clients are told of it.
 
-use super::content::{Answer, AnswerBody};
+use super::answer::{Answer, AnswerBody};
 use super::put::count_lines;
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::text::put_field;
 use super::waits::On;
 use crate::program::FilterSet;
@@ -11,12 +11,11 @@ use asking::HeadEvent;
 use exchange::Reply;
 use features::ErrorLevel;
 use gzip::Coding;
-use proxy::accel;
 use proxy::fields::{Accel, AnswerField, AnswerName};
 use proxy::next::Failure;
-use proxy::rewrite::{self, Cookie, CookieFlags, Replacement};
-use semantics::{Field, Fields};
-use semantics::{Method, Status, date};
+use proxy::rewrite::{Cookie, CookieFlags, Replacement};
+use proxy::{accel, rewrite};
+use semantics::{Field, Fields, Method, Status, date};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -55,14 +54,13 @@ impl Runner<'_> {
 
     /// The head of an answer is whole.
     fn on_answer(&mut self) -> Flow {
-        let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
+        let Some(relay) = self.course.passed.relay.as_deref() else { return Flow::Status(500) };
         let (status, rules) = (relay.ask.status(), Arc::clone(&relay.rules));
-        if self.course.left_behind.is_some() {
+        if self.course.passed.left_behind.is_some() {
             return self.note_left_answer(status);
         }
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
-        let block = &loaded.program.blocks[at];
+        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
         if status >= 300 && rules.intercepts && block.error_pages.iter().any(|page| page.status == status) {
             self.keep_answer();
             if status == 401 {
@@ -89,10 +87,12 @@ impl Runner<'_> {
         }
         let answer = self.answer_of(&rules, slice);
         let flow = self.send(answer);
-        let comes = self.course.filtering.is_some() && flow == Flow::Done;
+        let comes = self.course.reply.filtering.is_some() && flow == Flow::Done;
         let complete = self.relay().is_some_and(|relay| relay.ask.is_complete());
         // All of it came with its head, whatever that says of a length; but for slices that follow.
-        if let (true, None, Some(filtering)) = (complete, &self.course.slices, self.course.filtering.as_deref_mut()) {
+        if let (true, None, Some(filtering)) =
+            (complete, &self.course.within.slices, self.course.reply.filtering.as_deref_mut())
+        {
             filtering.end_whole();
         }
         if !comes || complete {
@@ -131,39 +131,39 @@ impl Runner<'_> {
 
     /// The fields are kept for what is logged of them.
     fn keep_answer(&mut self) {
-        if let Some(relay) = self.course.relay.as_deref() {
-            self.course.answered.clear();
-            self.course.answered.extend_from_slice(relay.ask.fields());
+        if let Some(relay) = self.course.passed.relay.as_deref() {
+            self.course.passed.answered.clear();
+            self.course.passed.answered.extend_from_slice(relay.ask.fields());
         }
     }
 
     /// Fields of the answer go to whatever answers in its place.
     fn keep_fields(&mut self, which: impl Fn(&Field<'_>) -> bool) {
-        let answered = core::mem::take(&mut self.course.answered);
+        let answered = core::mem::take(&mut self.course.passed.answered);
         for field in Fields::new(&answered).filter(|field| which(field)) {
-            put_field(field.name, field.value, &mut self.course.kept_fields);
+            put_field(field.name, field.value, &mut self.course.reply.kept_fields);
         }
-        self.course.answered = answered;
+        self.course.passed.answered = answered;
     }
 
     /// Fields of an answer that asks for another path of ours go to that path's answer:
     /// cookies as they would have gone to the client.
     fn keep_along(&mut self, rules: &Arc<ProxyRules>) {
-        let answered = core::mem::take(&mut self.course.answered);
+        let answered = core::mem::take(&mut self.course.passed.answered);
         for Field { name, value } in Fields::new(&answered).filter(|field| AnswerField::goes_along(field.name)) {
             let cookie = if AnswerField::of(name) == AnswerField::SetCookie { self.cookie(rules, value) } else { None };
-            put_field(name, cookie.as_deref().unwrap_or(value), &mut self.course.kept_fields);
+            put_field(name, cookie.as_deref().unwrap_or(value), &mut self.course.reply.kept_fields);
         }
-        self.course.answered = answered;
+        self.course.passed.answered = answered;
     }
 
     /// What the upstream asks of us; the end where another path of ours answers.
     fn accelerated(&mut self, rules: &Arc<ProxyRules>) -> Option<Flow> {
-        if !may_ask(&self.course.answered) {
+        if !may_ask(&self.course.passed.answered) {
             return None;
         }
         let (mut to, mut rate, mut buffering, mut media_type, mut charset) = (None, None, None, None, None);
-        for Field { name, value } in Fields::new(&self.course.answered) {
+        for Field { name, value } in Fields::new(&self.course.passed.answered) {
             let place = match AnswerField::of(name) {
                 AnswerField::ContentType => &mut media_type,
                 AnswerField::Accel(what) if rules.ignored.has(what) => continue,
@@ -182,16 +182,16 @@ impl Runner<'_> {
         }
         let (rate, buffering) = (rate.and_then(accel::limit_rate), buffering.and_then(accel::buffering));
         let to = to.map(|to| (to.to_vec(), media_type.map(<[u8]>::to_vec)));
-        self.course.kept.charset = charset.filter(|charset| !charset.is_empty());
+        self.course.passed.kept.charset = charset.filter(|charset| !charset.is_empty());
         if rate.is_some() {
-            self.course.limit_rate = rate;
+            self.course.reply.limit_rate = rate;
         }
         if let (Some(on), Some(relay)) = (buffering, self.relay()) {
             relay.ask.set_buffering(on);
         }
         let (to, media_type) = to?;
         // An empty one says nothing: as where there is none, the path's own counts.
-        self.course.kept.media_type = media_type.filter(|media_type| !media_type.is_empty());
+        self.course.passed.kept.media_type = media_type.filter(|media_type| !media_type.is_empty());
         self.keep_along(rules);
         let redirect = accel::redirect(&to);
         self.give_up_relay();
@@ -214,14 +214,14 @@ impl Runner<'_> {
     /// What clients are told of an answer; it is a `slice` of a whole of so many bytes,
     /// perhaps.
     fn answer_of(&mut self, rules: &Arc<ProxyRules>, slice: Option<u64>) -> Answer {
-        let Some(relay) = self.course.relay.as_deref_mut() else { return Answer::new(502, AnswerBody::None) };
+        let Some(relay) = self.course.passed.relay.as_deref_mut() else { return Answer::new(502, AnswerBody::None) };
         let ask = &mut relay.ask;
         let body = match ask.take_whole() {
             Some(whole) => AnswerBody::Bytes(whole),
             None if ask.is_complete() && ask.asked() != Method::Head => AnswerBody::None,
             None => AnswerBody::Upstream(None),
         };
-        let answered = core::mem::take(&mut self.course.answered);
+        let answered = core::mem::take(&mut self.course.passed.answered);
         let body = match body {
             // Of HEAD it is told how long its body would be.
             AnswerBody::Upstream(_) if ask.is_complete() => {
@@ -231,19 +231,19 @@ impl Runner<'_> {
             AnswerBody::Upstream(_) => AnswerBody::Upstream(ask.length()),
             body => body,
         };
-        let body = match (slice.filter(|_| self.course.slices.is_some()), body) {
+        let body = match (slice.filter(|_| self.course.within.slices.is_some()), body) {
             (None, body) => body,
             (Some(complete), AnswerBody::Bytes(bytes)) => AnswerBody::Sliced(complete, Some(bytes)),
             (Some(complete), _) => AnswerBody::Sliced(complete, None),
         };
         let status = if slice.is_some() { 200 } else { ask.status() };
-        if self.course.told.is_none() {
+        if self.course.reply.override_status.is_none() {
             self.course.sent.reason = ask.reason().map(|reason| (status, reason.into()));
         }
         let mut answer = Answer::new(status, body);
         answer.of_upstream = true;
         answer.takes_ranges = rules.forces_ranges || slice.is_some();
-        let mut lines = core::mem::take(&mut self.course.kept_fields);
+        let mut lines = core::mem::take(&mut self.course.reply.kept_fields);
         for field in Fields::new(&answered) {
             let what = AnswerName::of(field.name);
             // Those of a slice are not those of the whole.
@@ -252,17 +252,17 @@ impl Runner<'_> {
                 self.take_field(&mut answer, (what.field(), field), rules, &mut lines);
             }
         }
-        (self.course.kept_fields, self.course.answered) = (lines, answered);
+        (self.course.reply.kept_fields, self.course.passed.answered) = (lines, answered);
         if answer.media_type.is_none() {
             // That of an answer which was given up for this one stays.
-            answer.media_type.clone_from(&self.course.kept.media_type);
+            answer.media_type.clone_from(&self.course.passed.kept.media_type);
         }
         answer
     }
 
     /// Whether `gunzip` is on here.
     fn unpacks(&self) -> bool {
-        let block = Self::block(&self.loaded, self.course).map(|at| &self.loaded.program.blocks[at]);
+        let block = self.loaded.program.block(self.course.route.block);
         block.is_some_and(|block| block.filters.has(FilterSet::GUNZIP))
     }
 
@@ -414,13 +414,15 @@ impl Runner<'_> {
     /// The connection to the client becomes one to the upstream, both ways.
     fn begin_tunnel(&mut self) -> Flow {
         let id = self.course.id;
-        let Some(rules) = self.course.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else {
+        let Some(rules) = self.course.passed.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else {
             return Flow::Status(502);
         };
         let answer = self.answer_of(&rules, None);
         let mut lines = b"Connection: upgrade\r\n".to_vec();
         let upgrades = |field: &Field<'_>| AnswerField::of(field.name) == AnswerField::Upgrade;
-        for field in Fields::new(&self.course.answered).filter(upgrades).filter(|field| !rules.hides.has(field.name)) {
+        for field in
+            Fields::new(&self.course.passed.answered).filter(upgrades).filter(|field| !rules.hides.has(field.name))
+        {
             put_field(field.name, field.value, &mut lines);
         }
         self.course.sent.status = 101;
@@ -432,6 +434,21 @@ impl Runner<'_> {
         self.course.sent.head = self.replies.begin_tunnel(id, self.request, &reply);
         self.course.sent.fields = lines;
         Flow::Done
+    }
+
+    /// The fields of an answer that makes its connection another protocol's: what the
+    /// upstream says and what the configuration adds, as in any other.
+    fn put_switching_fields(&mut self, mut answer: Answer, lines: &mut Vec<u8>) {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(block) = loaded.program.block(self.course.route.block) else { return };
+        let mut added = core::mem::take(&mut self.course.reply.kept_fields);
+        self.tell_beforehand(&answer, block);
+        self.add_fields(&mut answer, block, &mut added);
+        let mut fields = self.first_fields();
+        self.name(&answer, block, &mut fields);
+        lines.extend_from_slice(&fields.into_bytes());
+        lines.append(&mut added);
+        self.course.reply.kept_fields = added;
     }
 }
 

@@ -1,8 +1,7 @@
 //! What upstreams say before an answer and behind it: early hints (RFC 8297), and trailers.
 
-use super::content::Answer;
 use super::course::Course;
-use super::run::Runner;
+use super::runner::Runner;
 use super::text::put_field;
 use crate::program::{Block, ContentRules};
 use proxy::fields::{AnswerField, NameSet};
@@ -25,28 +24,12 @@ impl Runner<'_> {
     /// An interim answer with hints came, with these fields: they go on to a client that knows
     /// of them, where it is to have them.
     pub(super) fn on_hints(&mut self, lines: &[u8]) {
-        let Some(rules) = self.course.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else { return };
+        let Some(rules) = self.course.passed.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else { return };
         let mut passed = Vec::new();
         put_passed(lines, &rules.hides, &mut passed);
         if !passed.is_empty() && self.takes_hints() {
             self.course.sent.hints += self.replies.interim(self.course.id, Status::EARLY_HINTS, &passed);
         }
-    }
-
-    /// The fields of an answer that makes its connection another protocol's: what the
-    /// upstream says and what the configuration adds, as in any other.
-    pub(super) fn put_switching_fields(&mut self, mut answer: Answer, lines: &mut Vec<u8>) {
-        let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return };
-        let block = &loaded.program.blocks[at];
-        let mut added = core::mem::take(&mut self.course.kept_fields);
-        self.tell_beforehand(&answer, block);
-        self.add_fields(&mut answer, block, &mut added);
-        let mut fields = self.first_fields();
-        self.name(&answer, block, &mut fields);
-        lines.extend_from_slice(&fields.into_bytes());
-        lines.append(&mut added);
-        self.course.kept_fields = added;
     }
 
     /// Whether the client has interim answers, and is to have them here.
@@ -55,8 +38,8 @@ impl Runner<'_> {
             return false;
         }
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return false };
-        loaded.program.blocks[at].early_hints.iter().any(|value| self.scope().is_true(value))
+        let Some(block) = loaded.program.block(self.course.route.block) else { return false };
+        block.early_hints.iter().any(|value| self.scope().is_true(value))
     }
 }
 

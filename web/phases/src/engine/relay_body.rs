@@ -1,16 +1,9 @@
 //! What happens at the connection to an upstream, for a request that is kept: above all the
 //! body of its answer, as it comes and as its client takes it.
 
-use super::course::{Course, CourseState};
-use super::filtered_body::Filtering;
-use super::run::{Flow, Runner};
-use super::{Engine, Rest};
+use super::Engine;
 use asking::{AskLink, AskStage, BodyEnd, BodyStep, IDLE};
-use exchange::{ExchangeId, Piece, Replies, Stop, UpstreamEvent, UpstreamId};
-use std::rc::Rc;
-
-/// What is shorter is passed on by way of this process: it takes fewer system calls.
-const PASSED_FROM: u64 = if cfg!(test) { 6 << 10 } else { 128 << 10 };
+use exchange::{ExchangeId, Replies, Stop, UpstreamEvent, UpstreamId};
 
 impl Engine {
     /// Something happened at a connection to an upstream.
@@ -64,26 +57,6 @@ impl Engine {
         taken
     }
 
-    /// A request goes on by what `act` makes of it.
-    pub(super) fn run_early(
-        &mut self,
-        replies: &mut dyn Replies,
-        token: u32,
-        act: impl FnOnce(&mut Runner<'_>) -> Flow,
-    ) {
-        let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
-        let Some(mut course) = place.take() else { return };
-        let Some(request) = course.request.take() else {
-            *place = Some(course);
-            return;
-        };
-        course.state = CourseState::Runs;
-        self.run_from(replies, token, course, &request.get(), |runner| Some(act(runner)));
-        self.rest.spare.give_bytes(request.into_memory());
-        // What of a body came with its head is offered again.
-        let _ = self.rest.ask_for(replies, token, |ask, turn| ask.resume(turn));
-    }
-
     /// While the answer's body comes.
     pub(super) fn on_body_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
         match event {
@@ -98,7 +71,7 @@ impl Engine {
             }
             _ => {}
         }
-        let waits = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id);
+        let waits = self.rest.requests.get(token).map(|course| course.id);
         let waits = waits.is_some_and(|id| replies.flow(id).unsent > 0);
         match self.rest.ask_for(replies, token, |ask, turn| ask.on_body_event(turn, event, waits)) {
             Some(BodyStep::Ends) => _ = self.on_body_bytes(replies, token, b""),
@@ -137,7 +110,7 @@ impl Engine {
     /// What was left behind in this turn goes on: what it waited for, its client would have given.
     pub(super) fn go_on_behind(&mut self, replies: &mut dyn Replies) {
         for (token, id) in self.rest.left_behind.take_fresh() {
-            if self.rest.peek(token, id).is_none() {
+            if self.rest.requests.of((token, id)).is_none() {
                 continue;
             }
             let _ = self.rest.ask_for(replies, token, |ask, turn| ask.read_more(turn, usize::MAX));
@@ -155,59 +128,27 @@ impl Engine {
         if let BodyEnd::Cut(why) = &ended {
             self.with_runner(replies, token, |runner| runner.tell_of_upstream(why, "reading upstream"));
         }
-        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
+        let Some(course) = self.rest.requests.get_mut(token) else { return };
         let whole = matches!(ended, BodyEnd::Whole(_));
         if let BodyEnd::Whole(trailers) = ended {
             course.sent.upstream_trailers.extend_from_slice(&trailers);
         }
-        if let Some(relay) = course.relay.as_deref_mut().filter(|_| !whole) {
+        if let Some(relay) = course.passed.relay.as_deref_mut().filter(|_| !whole) {
             relay.ask.refuse_body();
         }
-        if let Some(filtering) = &mut course.filtering {
+        if let Some(filtering) = &mut course.reply.filtering {
             match whole {
                 true => _ = filtering.end(),
                 false => filtering.is_cut = true,
             }
         }
-        let is_left = course.left_behind.is_some();
+        let is_left = course.passed.left_behind.is_some();
         self.with_runner(replies, token, |runner| runner.end_relay());
         if is_left {
             self.rest.end(replies, token, false);
             return;
         }
         self.make_more(replies, token);
-    }
-
-    /// Acts on a request that is kept.
-    pub(super) fn with_runner<T>(
-        &mut self,
-        replies: &mut dyn Replies,
-        token: u32,
-        act: impl FnOnce(&mut Runner<'_>) -> T,
-    ) -> Option<T> {
-        self.rest.clock.now = replies.now();
-        let clock = self.rest.clock;
-        let mut course = self.rest.courses.get_mut(token as usize)?.take()?;
-        let request = course.request.take();
-        let done = request.as_ref().map(|request| {
-            let loaded = Rc::clone(&course.loaded);
-            act(&mut Runner {
-                files: &mut self.files,
-                rest: &mut self.rest,
-                replies,
-                course: &mut course,
-                request: &request.get(),
-                loaded,
-                clock,
-                token,
-                location: None,
-            })
-        });
-        course.request = request;
-        if let Some(place) = self.rest.courses.get_mut(token as usize) {
-            *place = Some(course);
-        }
-        done
     }
 
     /// A piece of a body that is sent to an upstream was read back.
@@ -219,22 +160,12 @@ impl Engine {
             }
             return;
         }
-        let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
-        let Some(mut course) = place.take() else { return };
-        let Some(request) = course.request.take() else {
-            *place = Some(course);
-            return;
-        };
-        course.state = CourseState::Runs;
-        self.run_from(replies, token, course, &request.get(), |runner| {
-            Some(runner.ask_step(|ask, turn| ask.on_piece(turn, piece)))
-        });
-        self.rest.spare.give_bytes(request.into_memory());
+        self.resume(replies, token, |runner| Some(runner.ask_step(|ask, turn| ask.on_piece(turn, piece))));
     }
 
     /// Bytes of a body that goes on as it comes. How many were taken.
     pub(super) fn on_streamed_bytes(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
-        if self.rest.courses.get(token as usize).is_none_or(Option::is_none) {
+        if self.rest.requests.get(token).is_none() {
             return 0;
         }
         // Nobody wants the rest of it where nothing is asked.
@@ -260,7 +191,7 @@ impl Engine {
             self.go_on(replies, token);
             return;
         }
-        let id = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id);
+        let id = self.rest.requests.get(token).map(|course| course.id);
         self.rest.end(replies, token, false);
         if let Some(id) = id {
             replies.stop(id, Stop::Reset);
@@ -291,110 +222,11 @@ impl Engine {
             runner.end_relay();
             if !begun {
                 runner.course.sent.status = 499;
-                runner.course.told = None;
+                runner.course.reply.override_status = None;
             }
         });
         self.rest.end(replies, token, false);
         // One that sends no more may still read: it has what is there, and an end.
         replies.stop(id, if begun { Stop::Cut } else { Stop::HangUp });
-    }
-}
-
-impl Rest {
-    /// Where what is asked by this connection is; none if nothing is.
-    pub(super) fn stage_of(&mut self, token: u32, id: AskLink) -> Option<AskStage> {
-        let relay = self.relay_of(token)?;
-        (relay.ask.link() == Some(id)).then(|| relay.ask.stage())
-    }
-
-    /// Takes some of a body: as much as may wait for its client. How many bytes were
-    /// taken, and whether it is over.
-    fn take_body(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> (usize, BodyEnd) {
-        if let Some(came) = self.take_left(replies, token, bytes) {
-            let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn));
-            return came;
-        }
-        let most = self.makings.relayed_max();
-        let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else {
-            return (bytes.len(), BodyEnd::Not);
-        };
-        let came = course.take_body(replies, most, bytes);
-        let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn));
-        came
-    }
-
-    /// The client has taken some: what waits at the data path is asked for again.
-    pub(super) fn read_more(&mut self, replies: &mut dyn Replies, token: u32) {
-        let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
-        let (id, room) = (course.id, course.room_to_read(replies));
-        let is_direct = course.filtering.as_deref().is_some_and(Filtering::is_direct);
-        if !is_direct || replies.flow(id).unsent <= app::SEND_LOW_WATER {
-            let _ = self.ask_for(replies, token, |ask, turn| ask.read_more(turn, room));
-        }
-    }
-
-    /// Where nothing looks at the rest of a body, and it is long, it goes to the client by
-    /// itself from here on, if the data path can.
-    fn pass_on(&mut self, replies: &mut dyn Replies, token: u32) {
-        let now = replies.now();
-        let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
-        let (Some(relay), Some(filtering)) = (course.relay.as_deref_mut(), course.filtering.as_deref()) else { return };
-        let (kept, groups) = (&mut self.kept, &course.loaded.groups);
-        let mut turn = asking::AskTurn { io: replies, kept, groups, now };
-        relay.ask.pass_to(&mut turn, course.id, |left| left >= PASSED_FROM && filtering.passes_as_it_is(left));
-    }
-
-    /// Bytes of a body went to the client by themselves.
-    fn take_passed(&mut self, replies: &mut dyn Replies, token: u32, bytes: u64) {
-        let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
-        let (Some(_), Some(filtering)) = (&course.relay, course.filtering.as_deref_mut()) else { return };
-        replies.note_passed(course.id, bytes);
-        course.sent.body += bytes;
-        filtering.told += bytes;
-        let _ = self.ask_for(replies, token, |ask, turn| ask.on_passed(turn, bytes));
-    }
-}
-
-impl Course {
-    /// Bytes that may be read ahead of the client, whose carrier has room for so many.
-    fn room_ahead(&self, carried: usize) -> usize {
-        let waiting = self.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
-        self.ahead_max().min(carried).saturating_sub(waiting)
-    }
-
-    fn ahead_max(&self) -> usize {
-        self.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max())
-    }
-
-    /// The same, for who asks whether it is worth to read on: where the carrier has less room than
-    /// may be read ahead, some is enough.
-    fn room_to_read(&self, replies: &dyn Replies) -> usize {
-        let (most, carried) = (self.ahead_max(), replies.flow(self.id).room);
-        let room = self.room_ahead(carried);
-        if room > 0 && carried < most { most } else { room }
-    }
-
-    /// Takes some of a body. What nothing changes or delays goes to the client as it is,
-    /// up to `most` bytes that are unsent; all else waits until it is made.
-    fn take_body(&mut self, replies: &mut dyn Replies, most: usize, bytes: &[u8]) -> (usize, BodyEnd) {
-        let is_direct = self.filtering.as_deref().is_some_and(Filtering::is_direct);
-        let flow = replies.flow(self.id);
-        let room = if is_direct { most.saturating_sub(flow.unsent).min(flow.room) } else { self.room_ahead(flow.room) };
-        let (Some(relay), Some(filtering)) = (self.relay.as_deref_mut(), self.filtering.as_deref_mut()) else {
-            return (0, BodyEnd::Not);
-        };
-        let (id, slices) = (self.id, &mut self.slices);
-        let (now, mut passed) = (replies.now(), 0);
-        let came = relay.ask.read_body(now, bytes, room, &mut |bytes| {
-            if is_direct {
-                replies.body(id, Piece::Bytes(bytes));
-                passed += bytes.len() as u64;
-                return;
-            }
-            filtering.add_copy(slices.as_deref_mut().map_or(bytes, |slices| slices.cut(bytes)));
-        });
-        filtering.told += passed;
-        self.sent.body += passed;
-        came
     }
 }

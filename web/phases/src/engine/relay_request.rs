@@ -3,24 +3,22 @@
 use super::bodies::BodyReading;
 use super::course_body::BodyState;
 use super::relay::Relay;
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::written::put_number;
-use crate::program::{Program, UpstreamGroup};
 use crate::proxying::{OwnCertificateByValue, ProxyPass, ProxyRules, RequestField, UpstreamVersion};
 use app::Body;
-use asking::{Ask, AskRules, AskSpec, BodyStream, NamedHost, Protocol, Servers, StreamAnswer};
+use asking::{Ask, AskRules, AskSpec, BodyStream, Protocol, Servers, StreamAnswer};
 use bodies::BodyContent;
 use core::net::{IpAddr, Ipv4Addr};
-use features::ErrorLevel;
-use features::Value;
+use features::{ErrorLevel, Value};
 use handshake::{CertificateFiles, OwnDemand, Sought};
 use proxy::next::is_unrepeatable;
-use proxy::target::{self, TargetSource};
-use proxy::url::{ProxyUrl, UpstreamPlace, parse_port};
+use proxy::target;
+use proxy::target::TargetSource;
+use proxy::url::ProxyUrl;
 use semantics::{Known, Method};
 use std::rc::Rc;
 use std::sync::Arc;
-use upstream::{Balancer, Balancing, BalancingKey, Group, GroupServer, PeerAddress};
 
 /// What is asked for a request, and of whom.
 pub(super) struct Question {
@@ -53,7 +51,7 @@ struct Destination {
 impl Runner<'_> {
     /// Passes the request on.
     pub(super) fn pass_on(&mut self, rules: &Arc<ProxyRules>, pass: &ProxyPass) -> Flow {
-        self.course.depends.on(super::course::Depends::OTHER);
+        self.course.reuse.depends.on(super::course::Depends::OTHER);
         let rules = Arc::clone(rules);
         let address = match pass {
             ProxyPass::Fixed(_) => None,
@@ -66,7 +64,7 @@ impl Runner<'_> {
             Ok(begun) => begun,
             Err(flow) => return flow,
         };
-        self.course.relay_body = match &rules.body {
+        self.course.passed.body = match &rules.body {
             Some(body) => Some(BodyContent::Memory(Body::new(self.scope().get(body)))),
             None => self.body_content().filter(|_| rules.passes_body),
         };
@@ -111,16 +109,16 @@ impl Runner<'_> {
             asked,
             unrepeatable,
             // Of an answer whose head alone counts nginx takes no more.
-            head_only: self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only()),
+            head_only: self.course.within.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only()),
             head,
             target,
-            body: self.course.relay_body.take(),
+            body: self.course.passed.body.take(),
             stream: stream.map(|stream| BodyStream { ended, ..stream }),
             memory: [self.rest.spare.bytes(), self.rest.spare.bytes()],
-            tries: core::mem::take(&mut self.course.tries),
+            tries: core::mem::take(&mut self.course.passed.tries),
         };
         let ask = Ask::new(spec, &self.loaded.groups, self.clock.now);
-        self.course.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
+        self.course.passed.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
         self.replies.be_patient(self.course.id);
         self.ask_step(Ask::ask)
     }
@@ -151,7 +149,7 @@ impl Runner<'_> {
         address: Option<&Value>,
         check: impl FnOnce(&mut Self, &[u8]) -> Result<(), u16>,
     ) -> Result<(Option<BodyStream>, Vec<u8>), Flow> {
-        let known = self.course.address.take();
+        let known = self.course.passed.address.take();
         let address = match (known, address) {
             (Some(known), _) => known,
             (None, None) => Vec::new(),
@@ -169,7 +167,7 @@ impl Runner<'_> {
         match self.read_body(if stream.is_some() { BodyReading::Streamed } else { BodyReading::Whole }) {
             Flow::On => Ok((stream, address)),
             flow => {
-                self.course.address = matches!(flow, Flow::Waits(_)).then_some(address);
+                self.course.passed.address = matches!(flow, Flow::Waits(_)).then_some(address);
                 Err(flow)
             }
         }
@@ -181,7 +179,7 @@ impl Runner<'_> {
         let passes = rules.passes_body && rules.body.is_none();
         let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
         // The length of chunks is known, where all of them are there.
-        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        let block = self.loaded.program.block(self.course.route.block);
         let keeps = block.map_or(0, |block| block.body.buffer);
         let stream = BodyStream { length: body.length.or(body.at_hand), records: false, ended: false, keeps };
         // Without chunks there is no telling where it ends.
@@ -198,9 +196,9 @@ impl Runner<'_> {
     fn destination(&mut self, rules: &ProxyRules, pass: &ProxyPass, address: &[u8]) -> Result<Destination, u16> {
         match pass {
             ProxyPass::Fixed(fixed) => {
-                self.course.proxy_host.clear();
-                self.course.proxy_host.extend_from_slice(&fixed.host);
-                self.course.proxy_port.clone_from(&fixed.port);
+                self.course.passed.host.clear();
+                self.course.passed.host.extend_from_slice(&fixed.host);
+                self.course.passed.port.clone_from(&fixed.port);
                 Ok(Destination {
                     choice: Servers::Group(fixed.group.0),
                     uri: fixed.uri.to_vec(),
@@ -212,12 +210,6 @@ impl Runner<'_> {
             }
             ProxyPass::Computed { location, .. } => self.computed(address, *location, rules.is_grpc),
         }
-    }
-
-    /// The name of a group of the program's.
-    pub(super) fn group_name(&self, number: u16) -> Vec<u8> {
-        let group = self.loaded.program.upstreams.get(usize::from(number));
-        group.map_or_else(Vec::new, |group| group.group.name.to_vec())
     }
 
     /// Whom connections are to lead to that are secured; `host` is that of the URL.
@@ -276,9 +268,9 @@ impl Runner<'_> {
         };
         // gRPC has no port that goes without saying.
         let usual = (!is_grpc).then(|| parsed.usual_port());
-        self.course.proxy_host.clear();
-        parsed.place.write_host(usual.unwrap_or(0), &mut self.course.proxy_host);
-        self.course.proxy_port = usual.and_then(|usual| parsed.place.port_text(usual)).map(Arc::from);
+        self.course.passed.host.clear();
+        parsed.place.write_host(usual.unwrap_or(0), &mut self.course.passed.host);
+        self.course.passed.port = usual.and_then(|usual| parsed.place.port_text(usual)).map(Arc::from);
         Ok((parsed, usual))
     }
 
@@ -291,58 +283,6 @@ impl Runner<'_> {
         let (secured, host) = (parsed.secured, parsed.place.name().to_vec());
         let choice = self.choice_of(parsed.place, usual)?;
         Ok(Destination { choice, is_whole: !uri.is_empty(), uri, location, secured, host })
-    }
-
-    /// Who is meant by an address; where nothing says which `port`, it is one that has
-    /// none. The status if nobody is.
-    pub(super) fn choice_of(&mut self, place: UpstreamPlace<'_>, port: Option<u16>) -> Result<Servers, u16> {
-        if let Some(group) = named(&self.loaded.program, &place, port) {
-            return Ok(Servers::Group(group));
-        }
-        if let (UpstreamPlace::Host { name, port: None }, None) = (&place, port) {
-            let name = String::from_utf8_lossy(name).into_owned();
-            self.tell(ErrorLevel::ERROR, || format!("no port in upstream \"{name}\"").into_bytes());
-            return Err(500);
-        }
-        let address = match place {
-            UpstreamPlace::Unix { path } => Some(PeerAddress::Unix(path_of(path))),
-            UpstreamPlace::Host { .. } => place.literal(port.unwrap_or(80)).map(PeerAddress::Inet),
-        };
-        if let Some(address) = address {
-            let server = GroupServer::new(address.to_string().as_bytes(), vec![address]);
-            let group = Group::new(&server.name.clone(), Balancing::RoundRobin, &[server]).map_err(|_| 500_u16)?;
-            return Ok(Servers::Own(Box::new(Balancer::new(Arc::new(group)))));
-        }
-        let UpstreamPlace::Host { name, port: told } = place else { return Err(502) };
-        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
-        if let Some(resolver) = block.and_then(|block| block.resolver.clone()) {
-            // Where none is written, it is that of the scheme.
-            let port = told.and_then(parse_port).or(port).unwrap_or_default();
-            let host = name.strip_suffix(b".").unwrap_or(name).into();
-            return Ok(Servers::Named(Box::new(NamedHost { host, port, resolver })));
-        }
-        let name = String::from_utf8_lossy(name).into_owned();
-        self.tell(ErrorLevel::ERROR, || format!("no resolver defined to resolve {name}").into_bytes());
-        Err(502)
-    }
-
-    /// The value that servers of a group are chosen by (`hash`), if they are by one.
-    pub(super) fn balancing_value(&mut self, servers: &Servers) -> Option<Vec<u8>> {
-        let Servers::Group(number) = servers else { return None };
-        let loaded = Rc::clone(&self.loaded);
-        let key = loaded.program.upstreams.get(usize::from(*number))?.key.as_ref()?;
-        Some(self.scope().get(key))
-    }
-
-    /// What servers are chosen by, where something of the request decides; with that value.
-    pub(super) fn balancing_key<'v>(&self, servers: &Servers, value: Option<&'v [u8]>) -> BalancingKey<'v> {
-        let Servers::Group(number) = servers else { return BalancingKey::None };
-        let rules = self.loaded.program.upstreams.get(usize::from(*number));
-        match (rules.map(|rules| rules.group.balancing()), value) {
-            (Some(Balancing::ClientAddress), _) => BalancingKey::Client(self.course.peer.map(|peer| peer.ip())),
-            (_, Some(value)) => BalancingKey::Value(value),
-            _ => BalancingKey::None,
-        }
     }
 
     /// Writes the head. The method that is asked with, whether asking twice may do twice
@@ -376,11 +316,11 @@ impl Runner<'_> {
             let sent = super::facts::target_path(self.request);
             let source = TargetSource {
                 sent,
-                as_sent: !course.rewritten.ever && sent.first() == Some(&b'/'),
-                path: &course.uri,
-                query: &course.args,
-                quoted: course.internal || is_quoted(self.request.path()),
-                location: if course.rewritten.here { None } else { Some(destination.location.unwrap_or(0)) },
+                as_sent: !course.route.rewritten.ever && sent.first() == Some(&b'/'),
+                path: &course.route.uri,
+                query: &course.route.args,
+                quoted: course.route.internal || is_quoted(self.request.path()),
+                location: if course.route.rewritten.here { None } else { Some(destination.location.unwrap_or(0)) },
             };
             target::write(&source, &destination.uri, out);
         }
@@ -405,11 +345,11 @@ impl Runner<'_> {
             match field {
                 RequestField::Lines => continue,
                 RequestField::Value(value) => self.scope().write(value, out),
-                RequestField::Host => out.extend_from_slice(&self.course.proxy_host),
+                RequestField::Host => out.extend_from_slice(&self.course.passed.host),
                 RequestField::HostOr(value) => {
                     self.scope().write(value, out);
                     if out.len() == start {
-                        out.extend_from_slice(&self.course.proxy_host);
+                        out.extend_from_slice(&self.course.passed.host);
                     }
                 }
                 RequestField::BodyLength => match stream {
@@ -439,7 +379,7 @@ impl Runner<'_> {
             return;
         }
         let loaded = Rc::clone(&self.loaded);
-        let server = loaded.program.servers.get(usize::from(self.course.server.0));
+        let server = loaded.program.server(self.course.route.server);
         for field in self.request.fields() {
             let ignored = server.is_some_and(|server| server.ignores_field(field.name));
             if !ignored && !request.replaced.has(field.name) {
@@ -461,7 +401,7 @@ impl Runner<'_> {
 
     /// Writes how long the body is that is passed on; nothing if there is none.
     fn write_body_length(&self, out: &mut Vec<u8>) {
-        match self.course.relay_body.as_ref().map(BodyContent::length) {
+        match self.course.passed.body.as_ref().map(BodyContent::length) {
             Some(length) => _ = put_number(out, length),
             // It said so of a body that has nothing.
             None if self.request.known(Known::ContentLength).is_some() => out.push(b'0'),
@@ -473,22 +413,4 @@ impl Runner<'_> {
 /// Whether a path was sent with something percent-encoded.
 fn is_quoted(path: &[u8]) -> bool {
     path.contains(&b'%')
-}
-
-/// The group of this name: an `upstream`, if no port is told, or one of a host that stands
-/// elsewhere with its port; `usual` is that of hosts that have none.
-fn named(program: &Program, place: &UpstreamPlace<'_>, usual: Option<u16>) -> Option<u16> {
-    let UpstreamPlace::Host { name, port } = place else { return None };
-    let told = port.and_then(parse_port);
-    let is_meant = |one: &UpstreamGroup| match one.port {
-        None => told.is_none(),
-        port => port == told.or(usual),
-    };
-    let found = |one: &UpstreamGroup| is_meant(one) && one.group.name.eq_ignore_ascii_case(name);
-    program.upstreams.iter().position(found).map(|at| at as u16)
-}
-
-fn path_of(bytes: &[u8]) -> std::path::PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    std::path::PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }

@@ -2,12 +2,27 @@
 
 use super::Rest;
 use super::course::Course;
+use super::loaded::Loaded;
 use super::relay::Relay;
-use super::run::{Flow, Runner};
+use super::runner::{Flow, Runner};
 use super::waits::On;
-use asking::{Ask, AskStep, AskTry, AskTurn, NoteLevel};
+use asking::{Ask, AskStep, AskTurn, NamedHost, NoteLevel, Servers};
+use core::net::SocketAddr;
 use exchange::Replies;
 use features::ErrorLevel;
+use resolver::{Resolution, ResolveError};
+use std::rc::Rc;
+use upstream::{Balancing, Group, GroupServer, PeerAddress};
+
+/// Requests that wait for a group's first addresses, at most.
+const PARKED_MAX: usize = 4_096;
+
+/// What a request waited for.
+pub(super) enum NameNews {
+    Found(Result<Resolution, ResolveError>),
+    /// A group may have peers by now.
+    Group(u16),
+}
 
 /// Bytes of a body that are read back at a time.
 const PIECE: usize = 64 << 10;
@@ -22,21 +37,14 @@ const fn level_of(level: NoteLevel) -> ErrorLevel {
     }
 }
 
-impl Course {
-    /// Servers that were asked so far.
-    pub(super) fn tries(&self) -> &[AskTry] {
-        self.relay.as_deref().map_or(&self.tries, |relay| relay.ask.tries())
-    }
-}
-
 impl Runner<'_> {
     pub(super) fn relay(&mut self) -> Option<&mut Relay> {
-        self.course.relay.as_deref_mut()
+        self.course.passed.relay.as_deref_mut()
     }
 
     /// Goes on with what is asked for the request. What there is to say of that is told.
     pub(super) fn ask<T>(&mut self, act: impl FnOnce(&mut Ask, &mut AskTurn<'_>) -> T) -> Option<T> {
-        let relay = self.course.relay.as_deref_mut()?;
+        let relay = self.course.passed.relay.as_deref_mut()?;
         let (kept, groups, now) = (&mut self.rest.kept, &self.loaded.groups, self.clock.now);
         let shut = self.course.about.http2 && self.replies.flow(self.course.id).room == 0;
         let mut turn = AskTurn { io: self.replies, kept, groups, now };
@@ -105,21 +113,98 @@ impl Runner<'_> {
 
     /// What was asked is over.
     pub(super) fn forget_relay(&mut self) {
-        let Some(relay) = self.course.relay.take() else { return };
-        self.course.tries = self.rest.spare.give_relay(relay);
+        let Some(relay) = self.course.passed.relay.take() else { return };
+        self.course.passed.tries = self.rest.spare.give_relay(relay);
     }
 
     /// The same; something else answers, and what it has to tell is told with the server
     /// that was asked.
     pub(super) fn give_up_relay(&mut self) {
-        self.course.passed_to = self.course.upstream_url(false);
+        self.course.passed.url = self.course.passed.url(false);
         self.end_relay();
+    }
+
+    /// Waits for addresses of the servers that the request goes to.
+    fn wait_for_names(&mut self) -> Flow {
+        let Some(relay) = self.course.passed.relay.as_deref() else { return Flow::Waits(On::Source) };
+        let loaded = Rc::clone(&self.loaded);
+        let group = match relay.ask.servers() {
+            Servers::Group(group) => *group,
+            Servers::Named(named) => {
+                let named = named.clone();
+                return self.wait_for_host(&loaded, &named);
+            }
+            Servers::Own(_) => return self.ask_step(Ask::ask_now),
+        };
+        let mut names = loaded.names.borrow_mut();
+        let Some(names) = names.as_mut().filter(|names| names.parked.len() < PARKED_MAX) else {
+            return self.ask_step(Ask::ask_now);
+        };
+        names.parked.push((group, self.wait_for_name()));
+        Flow::Waits(On::Helper)
+    }
+
+    fn wait_for_host(&mut self, loaded: &Loaded, named: &NamedHost) -> Flow {
+        let ticket = self.wait_for_name();
+        let asked = match loaded.names.borrow_mut().as_mut() {
+            Some(names) => names.resolver.ask(ticket, &named.resolver, &named.host, None).is_ok(),
+            None => false,
+        };
+        if asked { Flow::Waits(On::Helper) } else { self.on_addresses(Err(ResolveError::Busy)) }
+    }
+
+    fn wait_for_name(&mut self) -> u64 {
+        let ticket = self.rest.tickets.next(self.token);
+        self.course.wait.ticket = Some(ticket);
+        ticket
+    }
+
+    /// What the request waited for is known.
+    pub(super) fn on_names(&mut self, news: NameNews) -> Flow {
+        match news {
+            NameNews::Found(found) => self.on_addresses(found),
+            NameNews::Group(group) => {
+                let servers = Servers::Group(group);
+                let value = self.balancing_value(&servers);
+                let key = self.balancing_key(&servers, value.as_deref());
+                self.ask_step(|ask, turn| ask.group_found(turn, key))
+            }
+        }
+    }
+
+    /// The addresses of the host that the request goes to, or why there are none.
+    fn on_addresses(&mut self, found: Result<Resolution, ResolveError>) -> Flow {
+        let named = match self.course.passed.relay.as_deref().map(|relay| relay.ask.servers()) {
+            Some(Servers::Named(named)) => named.clone(),
+            _ => return self.ask_step(Ask::ask),
+        };
+        let addresses = match found {
+            Ok(Resolution::Addresses(addresses)) => Ok(addresses),
+            Ok(Resolution::Service(_)) => Err(ResolveError::NotFound),
+            Err(why) => Err(why),
+        };
+        let addresses = match addresses {
+            Ok(addresses) => addresses,
+            Err(why) => {
+                let host = String::from_utf8_lossy(&named.host).into_owned();
+                self.tell(ErrorLevel::ERROR, || format!("{host} could not be resolved ({why})").into_bytes());
+                self.give_up_relay();
+                return Flow::Status(502);
+            }
+        };
+        let at = |ip: &core::net::IpAddr| PeerAddress::Inet(SocketAddr::new(*ip, named.port));
+        let server = GroupServer::new(&named.host, addresses.iter().map(at).collect());
+        let Ok(group) = Group::new(&named.host, Balancing::RoundRobin, &[server]) else {
+            self.give_up_relay();
+            return Flow::Status(500);
+        };
+        self.ask_step(|ask, turn| ask.found(turn, group))
     }
 }
 
 impl Rest {
     pub(super) fn relay_of(&mut self, token: u32) -> Option<&mut Relay> {
-        self.courses.get_mut(token as usize)?.as_deref_mut()?.relay.as_deref_mut()
+        self.requests.get_mut(token)?.passed.relay.as_deref_mut()
     }
 
     /// Goes on with what is asked for a request that is kept. What there is to say of that
@@ -131,15 +216,15 @@ impl Rest {
         act: impl FnOnce(&mut Ask, &mut AskTurn<'_>) -> T,
     ) -> Option<T> {
         let now = replies.now();
-        let course = self.courses.get_mut(token as usize)?.as_deref_mut()?;
-        let relay = course.relay.as_deref_mut()?;
+        let course = self.requests.get_mut(token)?;
+        let relay = course.passed.relay.as_deref_mut()?;
         let (kept, groups) = (&mut self.kept, &course.loaded.groups);
         Some(act(&mut relay.ask, &mut AskTurn { io: replies, kept, groups, now }))
     }
 
     /// A request is over, whatever it was passed on to.
     pub(super) fn abandon(&mut self, course: &mut Course) {
-        let Some(mut relay) = course.relay.take() else { return };
+        let Some(mut relay) = course.passed.relay.take() else { return };
         relay.ask.abandon(&mut self.kept, &course.loaded.groups, self.clock.now);
     }
 }

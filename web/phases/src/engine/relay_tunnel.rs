@@ -9,9 +9,11 @@ use exchange::{ExchangeId, Piece, Replies, UpstreamEvent};
 impl Engine {
     /// While both sides send what they like.
     pub(super) fn on_tunnel_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
-        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return 0 };
+        let Some(course) = self.rest.requests.get_mut(token) else { return 0 };
         let id = course.id;
-        let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.ask.link().is_some()) else { return 0 };
+        let Some(relay) = course.passed.relay.as_deref_mut().filter(|relay| relay.ask.link().is_some()) else {
+            return 0;
+        };
         match event {
             UpstreamEvent::Data(bytes) => {
                 let room = SEND_MAX.saturating_sub(replies.flow(id).unsent);
@@ -71,7 +73,7 @@ impl Engine {
             runner.ask(|ask, turn| ask.end_tunnel(turn, end == TunnelEnd::Late));
             runner.forget_relay();
         });
-        let id = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id);
+        let id = self.rest.requests.get(token).map(|course| course.id);
         self.rest.end(replies, token, end == TunnelEnd::Whole);
         if let Some(id) = id {
             replies.end(id);
@@ -80,14 +82,14 @@ impl Engine {
 
     /// Whether an exchange's connection is a tunnel.
     pub(super) fn is_tunnel(&mut self, replies: &dyn Replies, id: ExchangeId) -> bool {
-        let course = self.rest.course_of(replies, id);
-        let relay = course.and_then(|course| course.relay.as_deref());
+        let course = self.rest.requests.of_exchange(replies, id);
+        let relay = course.and_then(|course| course.passed.relay.as_deref());
         relay.is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel)
     }
 
     /// Bytes of a client whose connection is a tunnel. How many were taken.
     pub(super) fn on_tunnel_bytes(&mut self, replies: &mut dyn Replies, id: ExchangeId, bytes: &[u8]) -> usize {
-        let Some(token) = replies.mark(id).filter(|token| self.rest.peek(*token, id).is_some()) else {
+        let Some(token) = replies.mark(id).filter(|token| self.rest.requests.of((*token, id)).is_some()) else {
             return bytes.len();
         };
         if !self.is_tunnel(replies, id) {

@@ -1,6 +1,7 @@
 //! What variables stand for that tell of upstreams.
 
-use super::values::{Scope, put_joined};
+use super::scope::Scope;
+use super::written::put_joined;
 use crate::variables::UpstreamValue;
 use asking::AskTry;
 use core::time::Duration;
@@ -18,7 +19,7 @@ impl Scope<'_> {
             }
             _ => {}
         }
-        let tries = self.course.tries();
+        let tries = self.course.passed.tries();
         if tries.is_empty() {
             return false;
         }
@@ -40,12 +41,12 @@ impl Scope<'_> {
     }
 
     fn upstream_field(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let fields = Fields::new(&self.course.answered);
+        let fields = Fields::new(&self.course.passed.answered);
         put_joined(fields.map(|field| (field.name, field.value)), name, b", ", out)
     }
 
     fn upstream_cookie(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        for field in Fields::new(&self.course.answered).filter(|field| field.is("set-cookie")) {
+        for field in Fields::new(&self.course.passed.answered).filter(|field| field.is("set-cookie")) {
             let Some((known, rest)) = field.value.split_at_checked(name.len()) else { continue };
             if let (true, Some(value)) = (known.eq_ignore_ascii_case(name), rest.strip_prefix(b"=")) {
                 let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());

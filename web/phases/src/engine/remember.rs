@@ -2,7 +2,7 @@
 
 use super::Rest;
 use super::course::Depends;
-use super::run::Runner;
+use super::runner::Runner;
 use crate::program::ConnectionRules;
 use app::Body;
 use exchange::Reply;
@@ -13,10 +13,10 @@ impl Runner<'_> {
     /// Whether others may have its answer, too.
     pub(super) fn is_shared(&self) -> bool {
         let (course, request) = (&*self.course, self.request);
-        let no_query = course.depends.has(Depends::QUERY);
-        let keeps = self.loaded.program.blocks.get(course.block.0 as usize);
+        let no_query = course.reuse.depends.has(Depends::QUERY);
+        let keeps = self.loaded.program.block(course.route.block);
         // What most that are not depend on is asked first.
-        !course.depends.has(Depends::OTHER)
+        !course.reuse.depends.has(Depends::OTHER)
             && course.method == Method::Get
             && request.method() == Method::Get
             && request.form() == Form::Origin
@@ -25,8 +25,8 @@ impl Runner<'_> {
             && !course.about.http10
             && (course.about.goes_on || !course.tells_keep_alive())
             // Logs tell of the query: of one that a rewrite made, that it did.
-            && course.args == request.query().unwrap_or_default()
-            && !course.is_told.get()
+            && course.route.args == request.query().unwrap_or_default()
+            && !course.reuse.is_told.get()
             && !(no_query && request.query().is_some())
             && keeps.is_some_and(|block| self.rest.ends_as_ready(&block.connection))
     }
@@ -36,9 +36,11 @@ impl Runner<'_> {
     /// its content.
     pub(super) fn remember_file(&mut self, file: FileId, source: (Body, u32), length: u64) {
         let course = &*self.course;
-        let depends = course.depends.has(Depends::QUERY | Depends::SECOND) || course.expires_after.is_some();
+        let depends =
+            course.reuse.depends.has(Depends::QUERY | Depends::SECOND) || course.reuse.expires_after.is_some();
         let stamp = self.files.stamp(file);
-        let is_alone = !depends && !course.tells_keep_alive() && course.stamps.iter().all(|other| *other == stamp);
+        let is_alone =
+            !depends && !course.tells_keep_alive() && course.reuse.stamps.iter().all(|other| *other == stamp);
         if !self.rest.by_path || !is_alone {
             return self.remember(source, length);
         }
@@ -49,7 +51,7 @@ impl Runner<'_> {
             bytes: head,
             date_at: self.rest.heads.date_at(),
             series: course.series,
-            terms: self.loaded.program.terms.of_block(course.block),
+            terms: self.loaded.program.terms.of_block(course.route.block),
         };
         match self.files.answer_path(self.request.path(), file, head) {
             true => self.rest.ready_by_path = true,
@@ -63,10 +65,10 @@ impl Runner<'_> {
             return;
         }
         let (course, request) = (&*self.course, self.request);
-        let no_query = course.depends.has(Depends::QUERY);
+        let no_query = course.reuse.depends.has(Depends::QUERY);
         let Rest { ready, heads, .. } = &mut *self.rest;
         let now = (self.clock.second, &self.clock.date);
-        let class = course.class;
+        let class = course.reuse.class;
         ready.insert((request.path(), no_query, class), course, (&body, start, length), heads, now);
     }
 }
@@ -76,6 +78,9 @@ impl Rest {
     /// no requests but those of the whole server, and knows no browsers.
     #[inline]
     pub(super) fn ends_as_ready(&self, rules: &ConnectionRules) -> bool {
-        !rules.keepalive.is_zero() && !rules.disabled.safari && rules.requests >= self.requests && rules.age >= self.age
+        !rules.keepalive.is_zero()
+            && !rules.disabled.safari
+            && rules.requests >= self.requests_max
+            && rules.age >= self.age_max
     }
 }

@@ -1,153 +1,31 @@
 //! Answers get their fields, and are sent.
 
-use super::content::{Answer, AnswerBody};
-use super::course::{CourseState, Depends};
+use super::answer::{Answer, AnswerBody};
+use super::course::Depends;
 use super::filtered_body::Making;
-use super::pages;
 use super::put::{Pieces, count_lines, take_line, take_lines};
-use super::ranges::{self, Ranged};
-use super::run::{Flow, Runner};
-use super::text::{bare_type, location_value, put_field};
+use super::ranges;
+use super::ranges::Ranged;
+use super::runner::{Flow, Runner};
+use super::text::{location_value, put_field};
 use crate::filters::Filter;
-use crate::program::{AddedField, Block, ErrorPage, ErrorTarget};
-use exchange::{FieldLines, Part, Stop};
-use features::ErrorLevel;
+use crate::program::{AddedField, Block};
+use exchange::{FieldLines, Part};
 use features::expires::{Ages, AnswerAge, Expires, Expiry};
-use semantics::date::{self, HttpDate};
-use semantics::{Known, Method};
+use semantics::date::HttpDate;
+use semantics::{Method, date};
 use std::rc::Rc;
 
 /// The methods of redirects within the server, by an error page.
-const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// Where content changes, lines of the upstream go; the site's stay.
-const ACCEPT_RANGES: &[u8] = b"Accept-Ranges: ";
+pub(super) const ACCEPT_RANGES: &[u8] = b"Accept-Ranges: ";
 
 /// Statuses that fields are added to, unless they are for all.
 const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 
 impl Runner<'_> {
-    /// Ends with `status`: by its error page, if there is one for it here, or with
-    /// nginx's own.
-    pub(super) fn fail(&mut self, status: u16) -> Flow {
-        if self.course.left_behind.is_some() {
-            // Nobody is there who could be told.
-            self.course.sent.status = status;
-            return Flow::Done;
-        }
-        let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return self.page(None, status) };
-        let block = &loaded.program.blocks[at];
-        if let Some(flow) = self.stub(status).or_else(|| self.refuse_unsliced(status)) {
-            return flow;
-        }
-        (self.course.told, self.course.sent.is_text) = (Some(status), false);
-        if matches!(status, 408 | 444 | 499) {
-            // Nobody waits for an answer, or is to have one.
-            self.course.sent.status = status;
-            return Flow::HangUp;
-        }
-        if matches!(status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
-            self.set_last();
-        }
-        if !self.course.in_error_page && !block.error_pages.is_empty() && self.course.changes > 0 {
-            self.course.in_error_page = !block.recursive_error_pages;
-            if let Some(page) = block.error_pages.iter().find(|page| page.status == status) {
-                return self.error_page(page, status);
-            }
-        }
-        if matches!(status, 494..=497) {
-            self.course.told = Some(400);
-        }
-        self.page(Some(block), status)
-    }
-
-    fn error_page(&mut self, page: &ErrorPage, status: u16) -> Flow {
-        match page.told {
-            None => {}
-            // What answers says.
-            Some(None) => self.course.told = None,
-            Some(Some(told)) => self.course.told = Some(told),
-        }
-        // A redirect that goes on being one leads where it led.
-        let location = self.location.take().filter(|_| page.told.is_none() && REDIRECTS.contains(&status));
-        self.course.sent.location = location.or_else(|| self.course.sent.location.take());
-        let target = match &page.target {
-            ErrorTarget::Named(name) => [b"@", &**name].concat(),
-            ErrorTarget::Value(value) => self.scope().get(value),
-        };
-        if matches!(target.first(), Some(b'/' | b'@')) {
-            // The type of an answer that was given up (X-Accel-Redirect) is not the page's.
-            self.course.kept.media_type = None;
-        }
-        match target.first() {
-            Some(b'/') => {
-                if self.course.method != Method::Head {
-                    self.course.method = Method::Get;
-                }
-                let mut parts = target.splitn(2, |byte| *byte == b'?');
-                let (uri, args) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-                self.redirect(uri, args)
-            }
-            Some(b'@') => self.enter_named(&target[1..]),
-            _ => {
-                let told = match page.told {
-                    Some(Some(told)) if REDIRECTS.contains(&told) => told,
-                    _ => 302,
-                };
-                self.course.told = Some(told);
-                self.location = Some(target);
-                let loaded = Rc::clone(&self.loaded);
-                let block = Self::block(&loaded, self.course).map(|at| &loaded.program.blocks[at]);
-                self.page(block, told)
-            }
-        }
-    }
-
-    /// nginx's own page for a status.
-    fn page(&mut self, block: Option<&Block>, status: u16) -> Flow {
-        // Of an answer that was given up for it (X-Accel-Redirect): no page has ranges.
-        if !self.course.kept_fields.is_empty() {
-            take_line(&mut self.course.kept_fields, ACCEPT_RANGES);
-        }
-        let told = self.course.told.unwrap_or(status);
-        let padded = told >= 400 && block.is_some_and(|block| block.msie_padding) && self.is_padded();
-        let text = pages::page(status, padded);
-        let mut answer = Answer::new(told, AnswerBody::Bytes(text));
-        if let AnswerBody::Bytes(text) = &answer.body
-            && !text.is_empty()
-        {
-            let mut media_type = b"text/html".to_vec();
-            // That of an answer which was given up for another stays (X-Accel-Redirect).
-            let kept = self.course.kept.media_type.as_deref().unwrap_or_default();
-            if let Some((_, charset)) = kept.split_at(bare_type(kept).len()).1.split_first() {
-                media_type.extend_from_slice(&[b"; ", charset.trim_ascii()].concat());
-            }
-            answer.media_type = Some(media_type);
-        }
-        answer.location = self.location.take();
-        self.send_on(answer)
-    }
-
-    /// Whether its body is no chunks, by what came along with the head: the connection ends
-    /// with its answer, whatever that is.
-    pub(super) fn is_body_malformed(&self) -> bool {
-        self.course.body.as_ref().is_some_and(|body| body.is_malformed)
-    }
-
-    /// The request is refused for that.
-    pub(super) fn refuse_body(&mut self) -> Flow {
-        self.tell(ErrorLevel::ERROR, || b"client sent invalid chunked body".to_vec());
-        Flow::Status(400)
-    }
-
-    /// Whether the client is one that has pages of its own for short ones.
-    fn is_padded(&self) -> bool {
-        let agent = self.request.known(Known::UserAgent).filter(|_| !self.course.is_refused()).unwrap_or_default();
-        let has = |needle: &[u8]| agent.windows(needle.len()).any(|window| window == needle);
-        has(b"Chrome/") || (has(b"MSIE ") && !has(b"Opera"))
-    }
-
     /// What answers a redirect in its place leads where that led.
     fn lead_on(&mut self, answer: &mut Answer) {
         if let Some(location) = self.course.sent.location.take().filter(|_| REDIRECTS.contains(&answer.status)) {
@@ -164,11 +42,10 @@ impl Runner<'_> {
     }
 
     /// Sends an answer: it passes what nginx's filters do, in their order.
-    fn send_on(&mut self, mut answer: Answer) -> Flow {
+    pub(super) fn send_on(&mut self, mut answer: Answer) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
-        let block = &loaded.program.blocks[at];
-        answer.status = self.course.told.unwrap_or(answer.status);
+        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::HangUp };
+        answer.status = self.course.reply.override_status.unwrap_or(answer.status);
         self.lead_on(&mut answer);
         // `default_type ""`: there is none.
         answer.media_type.take_if(|media_type| media_type.is_empty());
@@ -182,18 +59,18 @@ impl Runner<'_> {
             return flow;
         }
         self.course.sent.status = answer.status;
-        if let Some(series) = loaded.series(self.replies, self.course.server, self.course.place) {
+        if let Some(series) = loaded.series(self.replies, self.course.route.server, self.course.route.place) {
             self.replies.set_series(self.course.id, series);
             self.course.series = series;
         }
-        let mut added = core::mem::take(&mut self.course.kept_fields);
+        let mut added = core::mem::take(&mut self.course.reply.kept_fields);
         self.tell_beforehand(&answer, block);
         let of_ranges = if answer.of_upstream { count_lines(&added, ACCEPT_RANGES) } else { 0 };
-        if self.course.sub.is_none() {
+        if self.course.within.sub.is_none() {
             self.add_fields(&mut answer, block, &mut added);
         }
         let mut making = making_of(&answer);
-        if block.filters.any() || self.course.kept.charset.is_some() {
+        if block.filters.any() || self.course.passed.kept.charset.is_some() {
             self.filter(&mut answer, block, &added, &mut making);
         } else if let Some(media_type) = answer.media_type.take() {
             answer.media_type = Some(self.scope().with_charset(media_type, block, answer.status));
@@ -216,7 +93,7 @@ impl Runner<'_> {
         self.keep_alive(block, &mut fields);
         let mut fields = fields.into_bytes();
         fields.append(&mut added);
-        self.course.kept_fields = added; // Their memory, for others.
+        self.course.reply.kept_fields = added; // Their memory, for others.
         let bodiless = matches!(answer.status, 204 | 304);
         if bodiless || self.is_head_only() {
             let length = (!bodiless && !making.is_open).then_some(length);
@@ -249,13 +126,14 @@ impl Runner<'_> {
         if vary {
             lines.field("Vary", b"Accept-Encoding");
         }
-        self.course.kept_fields = lines.into_bytes();
+        self.course.reply.kept_fields = lines.into_bytes();
         Flow::Status(416)
     }
 
     /// Whether its client is told no content.
     fn is_head_only(&self) -> bool {
-        self.course.method == Method::Head || self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only())
+        self.course.method == Method::Head
+            || self.course.within.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only())
     }
 
     /// Queues an answer without content.
@@ -436,8 +314,8 @@ impl Runner<'_> {
         let age = AnswerAge { modified: answer.modified, now: self.clock.second, offset: self.clock.there.offset };
         let Some(Expiry { at, cache_control, ages }) = expires.of(age, &mut self.scope()) else { return };
         match ages {
-            Ages::With(after) => self.course.expires_after = Some(after),
-            Ages::EachSecond => self.course.depends.on(Depends::SECOND),
+            Ages::With(after) => self.course.reuse.expires_after = Some(after),
+            Ages::EachSecond => self.course.reuse.depends.on(Depends::SECOND),
             Ages::Never => {}
         }
         take_line(out, b"Expires: ");
@@ -453,7 +331,7 @@ impl Runner<'_> {
     /// and settings say so.
     fn write_location(&mut self, location: &[u8], block: &Block, out: &mut Vec<u8>) {
         if location.first() == Some(&b'/') && block.redirects.absolute {
-            self.course.depends.on(Depends::OTHER);
+            self.course.reuse.depends.on(Depends::OTHER);
             out.extend_from_slice(self.course.scheme());
             out.extend_from_slice(b"://");
             let before = out.len();
@@ -484,35 +362,15 @@ impl Runner<'_> {
         location_value(location, out);
     }
 
-    /// The connection ends with this answer ([`Course::end_connection`]).
-    pub(super) fn set_last(&mut self) {
-        self.course.about.goes_on = false;
-        self.course.end_connection(self.replies);
-    }
-
-    /// The same, of every protocol: it has lasted as long, or answered as many, as it may.
-    pub(super) fn set_last_by_terms(&mut self) {
-        self.course.about.goes_on = false;
-        self.replies.set_last(self.course.id);
-    }
-
     /// Whether the connection goes on after this, and for how long.
     fn keep_alive(&mut self, block: &Block, fields: &mut FieldLines) {
-        let terms = self.loaded.program.terms.of_block(self.course.block);
+        let terms = self.loaded.program.terms.of_block(self.course.route.block);
         self.replies.set_terms(self.course.id, terms);
         if block.connection.keepalive.is_zero() {
             self.set_last_by_terms();
         } else if let Some(told) = block.connection.keepalive_told.filter(|_| self.course.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
         }
-    }
-
-    pub(super) fn hang_up(&mut self) {
-        if !matches!(self.course.sent.status, 400 | 408 | 499) {
-            self.course.sent.status = 444;
-        }
-        self.course.state = CourseState::Over;
-        self.replies.stop(self.course.id, Stop::HangUp);
     }
 }
 

@@ -2,10 +2,11 @@
 //! may not ask for, and what is told of them.
 
 use super::Engine;
-use super::course::{Course, Loaded};
-use super::errors::{tell_of_connection, tell_of_process, tell_of_request};
+use super::course::Course;
+use super::errors::{tell, tell_of_connection, tell_of_process};
 use super::host::host_of;
-use super::values::{Clock, Scope};
+use super::loaded::Loaded;
+use super::scope::{Clock, Scope};
 use super::written::put;
 use crate::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
 use crate::variables::TlsValue;
@@ -48,7 +49,7 @@ impl Course {
 
     /// The server that its client shook hands with, by the name that it asked for then.
     fn negotiated(&self, listener: &ListenerRules, loaded: &Loaded) -> Option<u16> {
-        let session = self.secured.session.as_ref().filter(|session| session.chosen.by_name)?;
+        let session = self.client.session.as_ref().filter(|session| session.chosen.by_name)?;
         let name = session.session.server_name.as_deref()?;
         Some(listener.names.find(name.as_bytes(), |expression, name| loaded.matches(expression, name)))
     }
@@ -71,13 +72,13 @@ impl Course {
         }
         let mut host = Vec::new();
         host_of(request.authority(), &mut host);
-        let session = self.secured.session.as_ref();
+        let session = self.client.session.as_ref();
         let named = session.and_then(|session| session.session.server_name.as_deref());
         // What its client showed was for the host that it named then, and for no other.
         let asked = session.is_some_and(|session| session.chosen.tls.asks_clients());
         let verifies = asked || server_at(listener, loaded, place).is_some_and(|server| server.verifies.is_some());
         if verifies && named.is_none_or(|named| named.as_bytes() != host) {
-            self.secured.fault = Some(MISDIRECTED);
+            self.client.fault = Some(MISDIRECTED);
             return negotiated;
         }
         place
@@ -98,20 +99,20 @@ impl Course {
         }
         self.find_fault(listener, loaded);
         self.tell_of_fault(loaded, request, clock);
-        self.secured.fault.is_some()
+        self.client.fault.is_some()
     }
 
     fn find_fault(&mut self, listener: &ListenerRules, loaded: &Loaded) {
         if self.about.transport == Transport::Misplaced {
-            self.secured.fault = Some(TO_HTTPS);
+            self.client.fault = Some(TO_HTTPS);
             return;
         }
-        let server = loaded.program.servers.get(usize::from(self.server.0));
+        let server = loaded.program.server(self.route.server);
         let Some((server, mode)) = server.and_then(|server| Some((server, server.verifies?))) else { return };
-        let Some(session) = self.secured.session.as_deref().filter(|_| self.secured.fault.is_none()) else { return };
+        let Some(session) = self.client.session.as_deref().filter(|_| self.client.fault.is_none()) else { return };
         let own = server.security.as_ref().or_else(|| server_at(listener, loaded, 0)?.security.as_ref());
         let is_own = own.is_some_and(|own| own.is_like(&session.chosen.tls));
-        self.secured.fault = match session.session.verdict {
+        self.client.fault = match session.session.verdict {
             // Another server's authorities said so.
             ClientVerdict::Trusted | ClientVerdict::Refused(_) if !is_own => Some(MISDIRECTED),
             ClientVerdict::Refused(why) if mode != ClientMode::OptionalNoAuthority || !why.is_of_trust_alone() => {
@@ -124,13 +125,13 @@ impl Course {
 
     /// Tells the error log of it.
     fn tell_of_fault(&self, loaded: &Loaded, request: &Request<'_>, clock: &Clock) {
-        let Some(fault) = self.secured.fault else { return };
-        tell_of_request(
+        let Some(fault) = self.client.fault else { return };
+        tell(
             (loaded, self),
             request,
             clock,
             (ErrorLevel::INFO, || {
-                let verdict = self.secured.session.as_ref().map(|session| session.session.verdict);
+                let verdict = self.client.session.as_ref().map(|session| session.session.verdict);
                 let text = match (fault, verdict) {
                     (TO_HTTPS, _) => "client sent plain HTTP request to HTTPS port".to_owned(),
                     (NO_CERTIFICATE, _) => "client sent no required SSL certificate".to_owned(),
@@ -152,7 +153,7 @@ impl Course {
 /// The server at this place of a listener.
 fn server_at<'a>(listener: &ListenerRules, loaded: &'a Loaded, place: u16) -> Option<&'a VirtualServer> {
     let server = listener.servers.get(usize::from(place))?;
-    loaded.program.servers.get(usize::from(server.0))
+    loaded.program.server(*server)
 }
 
 /// With whom clients of a listener shake hands, by a silo's program.
@@ -216,14 +217,15 @@ impl ListenerTls {
         let chosen = ChosenTls { tls: Arc::clone(tls), by_name: false, demand: None };
         // As nginx has it: by a request that nobody made.
         let mut course = Course::new(Rc::clone(&self.loaded), ExchangeId::NOBODY);
-        course.slots.resize(self.loaded.program.variables.slots(), None);
+        course.values.slots.resize(self.loaded.program.variables.slots(), None);
         (course.about.local, course.about.transport) = (local, Transport::Tls);
-        course.listener = self.listener;
-        (course.server, course.place, course.block) = (id, server.block, server.block);
-        course.secured.session = Some(Arc::new(ClientSession { chosen, session }));
+        course.route.listener = self.listener;
+        course.route.server = id;
+        course.route.settle(server.block);
+        course.client.session = Some(Arc::new(ClientSession { chosen, session }));
         let (request, clock) = (Request::NONE, Clock::new(turn.second, turn.date, turn.now));
         let (loaded, course) = (&*self.loaded, &mut course);
-        let mut scope = Scope { loaded, course, request: &request, clock: &clock, depth: 0, escapes_captures: false };
+        let mut scope = Scope::new((loaded, course), &request, &clock);
         let mut path = |value| {
             let path = scope.get(value);
             if path.starts_with(b"/") { path } else { [&by_value.folder, &*path].concat() }
@@ -282,7 +284,7 @@ impl Engine {
     /// are looked at for that.
     #[cold]
     pub(super) fn may_be_ready(&self, transport: Transport, server: ServerId) -> bool {
-        let server = self.loaded.program.servers.get(usize::from(server.0));
+        let server = self.loaded.program.server(server);
         transport == Transport::Tls && server.is_some_and(|server| server.verifies.is_none())
     }
 
@@ -318,7 +320,7 @@ impl Engine {
 impl Scope<'_> {
     /// A variable of the connection's handshake.
     pub(super) fn of_handshake(&self, value: TlsValue, out: &mut Vec<u8>) -> bool {
-        let Some(session) = self.course.secured.session.as_deref() else { return false };
+        let Some(session) = self.course.client.session.as_deref() else { return false };
         let start = out.len();
         let told = match value {
             TlsValue::Protocol => put(out, session.session.version.name()),

@@ -1,8 +1,9 @@
 //! Films from a time on: `mp4`, `flv`.
 
-use super::content::{Answer, AnswerBody};
+use super::answer::{Answer, AnswerBody};
 use super::course::Depends;
-use super::run::{FileAt, Flow, Runner};
+use super::lookup::FileAt;
+use super::runner::{Flow, Runner};
 use super::waits::On;
 use crate::program::Block;
 use app::Body;
@@ -27,20 +28,20 @@ impl Runner<'_> {
     ) -> Result<(), Flow> {
         let Some(format) = block.features.seeking.format else { return Ok(()) };
         // What is ready for a request without a query is not for one with.
-        self.course.depends.on(Depends::QUERY);
-        if self.course.args.is_empty() {
+        self.course.reuse.depends.on(Depends::QUERY);
+        if self.course.route.args.is_empty() {
             return Ok(());
         }
         let excerpt = match format {
-            SeekFormat::Flv => flv(&self.course.args, file.size),
+            SeekFormat::Flv => flv(&self.course.route.args, file.size),
             SeekFormat::Mp4 => {
-                let Some(span) = Span::asked(&self.course.args) else { return Ok(()) };
+                let Some(span) = Span::asked(&self.course.route.args) else { return Ok(()) };
                 answer.takes_one_range = true;
                 self.cut_film(block, (file, path), span)?
             }
         };
         if let Some(excerpt) = excerpt {
-            self.course.depends.on(Depends::OTHER);
+            self.course.reuse.depends.on(Depends::OTHER);
             answer.body = AnswerBody::Excerpt(file, Box::new(excerpt));
         }
         Ok(())
@@ -57,7 +58,7 @@ impl Runner<'_> {
                 self.tell(ErrorLevel::ERROR, || why.told(path));
                 Err(Flow::Status(500))
             }
-            Cutting::Changed if !core::mem::replace(&mut self.course.again.sought, true) => {
+            Cutting::Changed if !core::mem::replace(&mut self.course.wait.again.sought, true) => {
                 self.files.look_anew(file.id);
                 Err(Flow::On)
             }
@@ -66,7 +67,7 @@ impl Runner<'_> {
                 Err(Flow::Status(500))
             }
             Cutting::Waits(mark) => {
-                self.course.inner = Some(mark);
+                self.course.wait.inner = Some(mark);
                 Err(Flow::Waits(On::Helper))
             }
             Cutting::Full => Err(Flow::Status(503)),

@@ -1,6 +1,7 @@
 //! Memory of requests that are over, for those that follow.
 
-use super::course::{Course, Loaded};
+use super::course::Course;
+use super::loaded::Loaded;
 use super::relay::Relay;
 use asking::AskTry;
 use std::rc::Rc;

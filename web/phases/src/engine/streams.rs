@@ -28,12 +28,7 @@ impl Engine {
             && let Some((mark, id, event)) = self.rest.kept.shared.poll_ready()
         {
             left -= 1;
-            match self.rest.sub_at(mark) {
-                Some(sub) => {
-                    _ = self.with_sub(replies, sub, |engine, within, _| engine.on_stream(within, (mark, id), event))
-                }
-                None => self.on_stream(replies, (mark, id), event),
-            }
+            self.with_any(replies, mark, |engine, replies| engine.on_stream(replies, (mark, id), event));
         }
         if left > 0 {
             let now = replies.now();

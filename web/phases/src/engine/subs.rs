@@ -15,10 +15,9 @@
 //! As with nginx the variables that `set` writes are those of the main request: they are
 //! lent to whichever subrequest runs.
 
-use super::content::{Answer, AnswerBody};
-use super::course::{Course, Loaded};
-
-use super::run::{Flow, Runner};
+use super::course::{Course, VariableMemory};
+use super::loaded::Loaded;
+use super::runner::Runner;
 use super::sub_course::{SubCourse, SubId, SubResult, SubUse};
 use super::waits::Line;
 use crate::filters::SsiValues;
@@ -57,9 +56,8 @@ pub(super) enum SubEvent {
 pub(super) struct SubRecord {
     /// What its course waits by.
     pub token: u32,
-    /// The exchange that all is for, and who asked.
-    pub main: ExchangeId,
-    main_token: u32,
+    /// The request that all is for, and who asked.
+    pub main: (u32, ExchangeId),
     pub parent: (u32, ExchangeId),
     pub is_mirror: bool,
     /// It is a slice of the answer of who asked: to be whole, or that one ends, too.
@@ -73,6 +71,25 @@ pub(super) struct SubRecord {
 }
 
 impl SubRecord {
+    /// Of a subrequest that is to wait by `token`.
+    pub fn new(sub: &SubCourse, token: u32) -> Self {
+        let memory = match &sub.purpose {
+            SubUse::Memory(name) => Some((name.clone(), Vec::new())),
+            _ => None,
+        };
+        Self {
+            token,
+            main: sub.main,
+            parent: sub.parent,
+            is_mirror: matches!(sub.purpose, SubUse::Mirror),
+            is_slice: matches!(sub.purpose, SubUse::Slice(_)),
+            memory,
+            events: Vec::new(),
+            unsent: 0,
+            finished: false,
+        }
+    }
+
     pub fn push(&mut self, event: SubEvent) {
         match &event {
             SubEvent::Content(_, range) => self.unsent += range.len(),
@@ -146,6 +163,11 @@ impl Subs {
         self.table.is_empty() && self.work.is_empty()
     }
 
+    /// One that was to begin does not.
+    pub(super) fn forget(&mut self, id: SubId) {
+        self.ids.end(id.exchange_id());
+    }
+
     pub(super) fn remove(&mut self, id: SubId) -> Option<SubRecord> {
         let record = self.table.remove(&id)?;
         self.mirrors -= usize::from(record.is_mirror);
@@ -163,18 +185,16 @@ impl Subs {
 /// What subrequests share with their main request.
 #[derive(Debug, Default)]
 pub(crate) struct SharedValues {
-    slots: Vec<Option<Box<[u8]>>>,
-    cached: Vec<(u16, Option<Box<[u8]>>)>,
+    values: VariableMemory,
     limits: CountedRequest,
     ssi: Option<Box<SsiValues>>,
 }
 
 impl SharedValues {
     fn swap(&mut self, course: &mut Course) {
-        core::mem::swap(&mut self.slots, &mut course.slots);
-        core::mem::swap(&mut self.cached, &mut course.cached);
+        core::mem::swap(&mut self.values, &mut course.values);
         core::mem::swap(&mut self.limits, &mut course.features.limits);
-        core::mem::swap(&mut self.ssi, &mut course.ssi);
+        core::mem::swap(&mut self.ssi, &mut course.within.ssi);
     }
 }
 
@@ -220,7 +240,7 @@ impl super::Rest {
         if let Some(why) = parent.refuses_sub() {
             return Err(why);
         }
-        let of = parent.sub.as_deref();
+        let of = parent.within.sub.as_deref();
         let left = of.map_or(DEPTH_MAX, |sub| sub.left);
         let is_mirror = matches!(asked.purpose, SubUse::Mirror);
         if is_mirror && self.subs.mirrors >= MIRRORS_MAX {
@@ -228,10 +248,10 @@ impl super::Rest {
         }
         let main = of.map_or((token, parent.id), |sub| sub.main);
         let children = match of {
-            None => parent.children.get_or_insert_default(),
-            Some(_) => match self.courses.get_mut(main.0 as usize).and_then(Option::as_deref_mut) {
-                Some(course) if course.id == main.1 => course.children.get_or_insert_default(),
-                _ => return Err(SubRefusal::TooMany),
+            None => parent.within.children.get_or_insert_default(),
+            Some(_) => match self.requests.of_mut(main) {
+                Some(course) => course.within.children.get_or_insert_default(),
+                None => return Err(SubRefusal::TooMany),
             },
         };
         if children.count >= COUNT_MAX {
@@ -246,21 +266,22 @@ impl super::Rest {
             self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(&loaded), id.exchange_id())));
         course.begin_within(parent, &loaded, id.exchange_id());
         course.started = self.clock.now;
-        course.uri.extend_from_slice(asked.uri);
-        course.args.extend_from_slice(asked.args);
+        course.route.uri.extend_from_slice(asked.uri);
+        course.route.args.extend_from_slice(asked.args);
         course.request = Some((*request).into());
         course.body = parent.body.as_ref().filter(|_| asked.has_body).and_then(|body| body.share());
-        let of = parent.sub.as_deref();
+        let of = parent.within.sub.as_deref();
         if is_mirror {
             course.method = parent.method;
             // It may outlive the request, and has its variables as they are now.
-            course.slots.clone_from(&parent.slots);
+            course.values.slots.clone_from(&parent.values.slots);
             course.features.limits.said = parent.features.limits.said;
         }
         if matches!(asked.purpose, SubUse::Slice(_)) {
-            course.go_on_as(parent);
+            course.method = parent.method;
+            course.route.go_on_as(&parent.route);
         }
-        course.sub = Some(Box::new(SubCourse {
+        course.within.sub = Some(Box::new(SubCourse {
             id,
             parent: (token, parent.id),
             main,
@@ -273,58 +294,18 @@ impl super::Rest {
         Ok(id)
     }
 
-    /// Gives a subrequest its place. Whether who asked is still there, or nobody is needed.
-    pub(super) fn place_sub(&mut self, id: SubId, mut course: Box<Course>) -> bool {
-        let Some(sub) = course.sub.as_deref() else { return false };
-        let (parent, main, is_mirror) = (sub.parent, sub.main, matches!(sub.purpose, SubUse::Mirror));
-        let is_slice = matches!(sub.purpose, SubUse::Slice(_));
-        let memory = match &sub.purpose {
-            SubUse::Memory(name) => Some((name.clone(), Vec::new())),
-            _ => None,
-        };
-        if !is_mirror && self.peek(parent.0, parent.1).is_none() {
-            self.subs.ids.end(id.exchange_id());
-            self.recycle(course);
-            return false;
-        }
-        let token = self.token();
-        let ticket = self.next_ticket(token);
-        course.body.iter_mut().for_each(|body| body.set_ticket(ticket));
-        if let Some(place) = self.courses.get_mut(token as usize) {
-            *place = Some(course);
-        }
-        let (main_token, main) = main;
-        let record = SubRecord {
-            token,
-            main,
-            main_token,
-            parent,
-            is_mirror,
-            is_slice,
-            memory,
-            events: Vec::new(),
-            unsent: 0,
-            finished: false,
-        };
-        self.subs.table.insert(id, record);
-        true
-    }
-
     /// Lends the main request's values to a subrequest that is to run. Whether it has them.
     pub(super) fn lend(&mut self, id: SubId) -> bool {
         let Some(record) = self.subs.table.get(&id).filter(|record| !record.is_mirror) else { return false };
-        let (token, main, main_id) = (record.token, record.main_token, record.main);
-        let mut values = SharedValues::default();
-        let at = |courses: &mut [Option<Box<Course>>], token: u32, id: ExchangeId, values: &mut SharedValues| {
-            let course = courses.get_mut(token as usize).and_then(Option::as_deref_mut);
-            course.filter(|course| course.id == id).map(|course| values.swap(course)).is_some()
-        };
-        if !at(&mut self.courses, main, main_id, &mut values) {
+        let (sub, main) = ((record.token, id.exchange_id()), record.main);
+        if self.requests.of(sub).is_none() {
             return false;
         }
-        if !at(&mut self.courses, token, id.exchange_id(), &mut values) {
-            at(&mut self.courses, main, main_id, &mut values);
-            return false;
+        let mut values = SharedValues::default();
+        let Some(main) = self.requests.of_mut(main) else { return false };
+        values.swap(main);
+        if let Some(sub) = self.requests.of_mut(sub) {
+            values.swap(sub);
         }
         true
     }
@@ -332,21 +313,19 @@ impl super::Rest {
     /// The main request has its values again.
     pub(super) fn return_values(&mut self, (token, id): (u32, SubId), main: (u32, ExchangeId)) {
         let mut values = SharedValues::default();
-        let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
-        match course.filter(|course| course.id == id.exchange_id()) {
+        match self.requests.of_mut((token, id.exchange_id())) {
             Some(course) => values.swap(course),
             // It is over.
             None => values = self.subs.returned.take().unwrap_or_default(),
         }
-        let main = self.courses.get_mut(main.0 as usize).and_then(Option::as_deref_mut).filter(|one| one.id == main.1);
-        if let Some(main) = main {
+        if let Some(main) = self.requests.of_mut(main) {
             values.swap(main);
         }
     }
 
     /// A subrequest is over: what it had on loan goes back.
     pub(super) fn end_sub(&mut self, course: &mut Course) {
-        let Some(sub) = course.sub.take() else { return };
+        let Some(sub) = course.within.sub.take() else { return };
         self.subs.alive = self.subs.alive.saturating_sub(1);
         if !matches!(sub.purpose, SubUse::Mirror) {
             let mut values = SharedValues::default();
@@ -357,7 +336,7 @@ impl super::Rest {
 
     /// Those whom nobody waits for any more: all that a request has made, but for its copies.
     pub(super) fn subs_of(&self, main: ExchangeId) -> Vec<SubId> {
-        let of = |(id, record): (&SubId, &SubRecord)| (record.main == main && !record.is_mirror).then_some(*id);
+        let of = |(id, record): (&SubId, &SubRecord)| (record.main.1 == main && !record.is_mirror).then_some(*id);
         self.subs.table.iter().filter_map(of).collect()
     }
 
@@ -366,7 +345,7 @@ impl super::Rest {
         if self.subs.table.is_empty() {
             return None;
         }
-        Some(self.courses.get(token as usize)?.as_deref()?.sub.as_deref()?.id)
+        Some(self.requests.get(token)?.within.sub.as_deref()?.id)
     }
 }
 
@@ -377,16 +356,10 @@ fn bare_type(fields: &[u8]) -> Vec<u8> {
     told.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_vec()
 }
 
-impl SubRecord {
-    pub const fn main_at(&self) -> (u32, ExchangeId) {
-        (self.main_token, self.main)
-    }
-}
-
 impl Course {
     /// Why it may make no subrequest, as far as it knows.
     pub(super) fn refuses_sub(&self) -> Option<SubRefusal> {
-        let sub = self.sub.as_deref()?;
+        let sub = self.within.sub.as_deref()?;
         if sub.left == 0 {
             return Some(SubRefusal::Cycle);
         }
@@ -396,26 +369,22 @@ impl Course {
     /// Begins as a subrequest of another.
     fn begin_within(&mut self, parent: &Self, loaded: &Rc<Loaded>, id: ExchangeId) {
         *self = Self::new(Rc::clone(loaded), id);
-        self.slots.resize(loaded.program.variables.slots(), None);
-        (self.about, self.peer, self.proxied) = (parent.about, parent.peer, parent.proxied.clone());
-        (self.listener, self.class, self.server) = (parent.listener, parent.class, parent.server);
-        self.secured.session.clone_from(&parent.secured.session);
-        self.series = parent.series;
-        let server = loaded.program.servers.get(usize::from(self.server.0));
-        if let Some(block) = server.map(|server| server.block) {
-            (self.block, self.place) = (block, block);
+        self.values.slots.resize(loaded.program.variables.slots(), None);
+        (self.about, self.series, self.reuse.class) = (parent.about, parent.series, parent.reuse.class);
+        self.client.begin_within(&parent.client);
+        self.route.begin_within(&parent.route);
+        let server = loaded.program.server(self.route.server);
+        if let Some(server) = server {
+            self.route.settle(server.block);
         }
-        self.internal = true;
-        self.rewritten.ever = true;
-        self.phase = super::course::Phase::Server;
-        self.depends.on(super::course::Depends::OTHER);
+        self.reuse.depends.on(super::course::Depends::OTHER);
     }
 }
 
 impl Runner<'_> {
     /// Makes a subrequest of this request.
     pub(super) fn ask_sub(&mut self, asked: AskedSub<'_>) -> Option<SubId> {
-        self.course.depends.on(super::course::Depends::OTHER);
+        self.course.reuse.depends.on(super::course::Depends::OTHER);
         let uri = asked.uri.to_vec();
         let made = self.rest.ask_sub((self.token, self.course), self.request, asked);
         match made {
@@ -429,23 +398,6 @@ impl Runner<'_> {
                 None
             }
         }
-    }
-
-    /// What stands in place of an error, in a subrequest that has such.
-    pub(super) fn stub(&mut self, status: u16) -> Option<Flow> {
-        let sub = self.course.sub.as_deref_mut().filter(|_| !matches!(status, 408 | 499))?;
-        let SubUse::Content(stub) = &mut sub.purpose else { return None };
-        let text = stub.take()?;
-        let media_type = core::mem::take(&mut sub.media_type);
-        self.course.told = None;
-        let mut answer = Answer::new(200, AnswerBody::Bytes(text));
-        answer.media_type = Some(media_type);
-        Some(self.send(answer))
-    }
-
-    /// Whether this is a request within another.
-    pub(super) const fn is_sub(&self) -> bool {
-        self.course.sub.is_some()
     }
 }
 

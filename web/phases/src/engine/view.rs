@@ -2,7 +2,7 @@
 
 use super::course::Depends;
 use super::errors;
-use super::values::Scope;
+use super::scope::Scope;
 use features::{ErrorLevel, FeatureParts, RequestView, Value, Values, VariableRow};
 
 impl Values for Scope<'_> {
@@ -29,7 +29,7 @@ impl RequestView for Scope<'_> {
     }
 
     fn second(&mut self) -> u64 {
-        self.course.depends.on(Depends::SECOND);
+        self.course.reuse.depends.on(Depends::SECOND);
         self.clock.second
     }
 

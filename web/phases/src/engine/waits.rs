@@ -69,7 +69,7 @@ impl Line {
 impl Course {
     /// Whether there is who gives content to an answer that waits for some.
     pub(super) fn has_source(&self, filtering: &Filtering) -> bool {
-        let comes = self.relay.as_deref().is_some_and(|relay| relay.ask.comes());
+        let comes = self.passed.relay.as_deref().is_some_and(|relay| relay.ask.comes());
         let within = filtering.postponed.as_deref().is_some_and(|postponed| {
             // The next slice is asked for when the one before it is over.
             postponed.has_unfinished() || postponed.slices
@@ -81,12 +81,12 @@ impl Course {
     pub(super) fn is_awaited(&self, on: On) -> bool {
         let reads = self.body.as_deref().is_some_and(|body| body.is_read());
         match on {
-            On::Clock(_) => self.ticket.is_some(),
-            On::Helper => self.ticket.is_some() || self.inner.is_some() || reads,
+            On::Clock(_) => self.wait.ticket.is_some(),
+            On::Helper => self.wait.ticket.is_some() || self.wait.inner.is_some() || reads,
             On::Source => {
-                let children = self.children.as_deref();
+                let children = self.within.children.as_deref();
                 let asks = matches!(children.map(|one| &one.permission), Some(Some(Permission::Asked { .. })));
-                asks || reads || self.relay.is_some()
+                asks || reads || self.passed.relay.is_some()
             }
             // There is no answer yet.
             On::Room | On::Place => false,
@@ -100,9 +100,8 @@ impl Engine {
     /// within it waits. For simulations, which know timers.
     #[must_use]
     pub fn is_timed(&self, id: ExchangeId, mark: u32, is_armed: &dyn Fn(UpstreamId) -> bool) -> bool {
-        let course = self.rest.courses.get(mark as usize).and_then(Option::as_deref);
-        let Some(course) = course.filter(|course| course.id == id) else { return false };
-        let relay = course.relay.as_deref();
+        let Some(course) = self.rest.requests.of((mark, id)) else { return false };
+        let relay = course.passed.relay.as_deref();
         let by_upstream = relay.is_some_and(|relay| {
             // Who resolves names has a time limit for each.
             let is_watched = |link| match link {
@@ -111,20 +110,20 @@ impl Engine {
             };
             relay.ask.stage() == AskStage::Resolves || relay.ask.link().is_some_and(is_watched)
         });
-        let in_line = course.filtering.as_deref().is_some_and(|filtering| filtering.in_line);
+        let in_line = course.reply.filtering.as_deref().is_some_and(|filtering| filtering.in_line);
         let within = || {
             let all = self.rest.subs.table.iter().filter(|(_, record)| record.parent == (mark, id));
             all.into_iter().any(|(sub, record)| self.is_timed(sub.exchange_id(), record.token, is_armed))
         };
-        by_upstream || in_line || course.ticket.is_some() || course.inner.is_some() || within()
+        by_upstream || in_line || course.wait.ticket.is_some() || course.wait.inner.is_some() || within()
     }
 
     /// Whether the timer of a connection to an upstream is to be set whatever a client does, with
     /// so many bytes queued for it: while it is idle, and where it takes the bytes of a tunnel.
     #[must_use]
     pub fn needs_timer(&self, mark: u32, unsent: usize) -> bool {
-        let course = self.rest.courses.get(mark as usize).and_then(Option::as_deref);
-        let relay = course.and_then(|course| course.relay.as_deref());
+        let course = self.rest.requests.get(mark);
+        let relay = course.and_then(|course| course.passed.relay.as_deref());
         if mark & SHARED != 0 {
             return self.rest.kept.shared.rests(mark);
         }
@@ -136,14 +135,10 @@ impl Rest {
     /// An answer waits for a place among the subrequests of all.
     pub(super) fn stand_in_line(&mut self, token: u32, id: ExchangeId) {
         let line = &mut self.subs.line.0;
-        if line.len() > self.courses.len() {
+        if line.len() > self.requests.places() {
             // More than there are requests: most of them are over.
-            let is_there = |course: &Course| course.filtering.as_ref().is_some_and(|filtering| filtering.in_line);
-            let courses = &self.courses;
-            line.retain(|(token, id)| {
-                let course = courses.get(*token as usize).and_then(Option::as_deref);
-                course.is_some_and(|course| course.id == *id && is_there(course))
-            });
+            let is_there = |course: &Course| course.reply.filtering.as_ref().is_some_and(|filtering| filtering.in_line);
+            line.retain(|at| self.requests.of(*at).is_some_and(is_there));
         }
         line.push_back((token, id));
     }
@@ -169,8 +164,8 @@ impl Rest {
         let mut next = Some(id);
         while let Some(id) = next.take() {
             let Some(token) = self.subs.table.get(&id).map(|record| record.token) else { return };
-            let Some(course) = self.peek(token, id.exchange_id()) else { return };
-            let placed = course.filtering.as_deref().and_then(|filtering| filtering.postponed.as_deref());
+            let Some(course) = self.requests.of((token, id.exchange_id())) else { return };
+            let placed = course.reply.filtering.as_deref().and_then(|filtering| filtering.postponed.as_deref());
             next = placed.and_then(|placed| placed.next_sub());
             let _ = self.leave_line(token, id.exchange_id());
         }
@@ -179,8 +174,7 @@ impl Rest {
     /// One that stands in line goes on; whether it did stand there. What is in the line of it
     /// is passed over.
     fn leave_line(&mut self, token: u32, id: ExchangeId) -> bool {
-        let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
-        let filtering = course.filter(|course| course.id == id).and_then(|course| course.filtering.as_deref_mut());
+        let filtering = self.requests.of_mut((token, id)).and_then(|course| course.reply.filtering.as_deref_mut());
         let stood = filtering.is_some_and(|filtering| core::mem::take(&mut filtering.in_line));
         if stood {
             self.make_ready(token);

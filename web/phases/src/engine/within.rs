@@ -4,7 +4,7 @@
 use super::sub_course::SubId;
 use super::subs::{SubEvent, SubTable};
 use app::{Body, ConnectError, PathFigures};
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
 use exchange::{
@@ -41,7 +41,7 @@ impl SubReplies<'_> {
 
     /// The exchange that a subrequest is for.
     fn main(&self, id: ExchangeId) -> ExchangeId {
-        SubId::of(id).and_then(|id| self.table.get(&id)).map_or(id, |one| one.main)
+        SubId::of(id).and_then(|id| self.table.get(&id)).map_or(id, |one| one.main.1)
     }
 }
 
@@ -180,7 +180,7 @@ impl Replies for SubReplies<'_> {
         let Some(sub) = SubId::of(id) else { return self.replies.flow(id) };
         let Some(record) = self.table.get(&sub) else { return ReplyFlow::default() };
         // Whoever takes the main answer will take this, and what that has no room for is not asked for.
-        let taken = self.replies.flow(record.main).taken;
+        let taken = self.replies.flow(record.main.1).taken;
         ReplyFlow { unsent: record.unsent, room: ReplyFlow::UNBOUNDED, taken, received: 0 }
     }
 
@@ -231,10 +231,6 @@ impl Upstreams for SubReplies<'_> {
         self.replies.set_upstream_timer(id, at);
     }
 
-    fn finish_upstream(&mut self, id: UpstreamId) {
-        self.replies.finish_upstream(id);
-    }
-
     fn let_go(&mut self, id: UpstreamId) {
         self.replies.let_go(id);
     }
@@ -245,9 +241,5 @@ impl Upstreams for SubReplies<'_> {
 
     fn cut(&mut self, id: UpstreamId) {
         self.replies.cut(id);
-    }
-
-    fn upstream_local(&self, id: UpstreamId) -> Option<SocketAddr> {
-        self.replies.upstream_local(id)
     }
 }

@@ -60,6 +60,43 @@ pub(super) fn put_ssi_date(out: &mut Vec<u8>, date: &HttpDate, zone: &str) {
     }
 }
 
+/// These fields, with their values.
+pub(super) fn named_fields<'l>(lines: &'l [u8], name: &[u8]) -> impl Iterator<Item = (&'l [u8], &'l [u8])> {
+    lines.split(|byte| *byte == b'\n').filter_map(move |line| {
+        let (known, rest) = line.split_at_checked(name.len())?;
+        let value = rest.strip_prefix(b": ")?;
+        is_named(known, name).then(|| (known, value.strip_suffix(b"\r").unwrap_or(value)))
+    })
+}
+
+/// Whether a variable's name stands for a field: there are no hyphens and no large letters
+/// in it.
+fn is_named(field: &[u8], name: &[u8]) -> bool {
+    let plain = |byte: &u8| if *byte == b'-' { b'_' } else { byte.to_ascii_lowercase() };
+    field.len() == name.len() && field.iter().map(plain).eq(name.iter().copied())
+}
+
+/// Writes the values of all fields that a variable of this name stands for; whether
+/// there is one.
+pub(super) fn put_joined<'f>(
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    name: &[u8],
+    separator: &[u8],
+    out: &mut Vec<u8>,
+) -> bool {
+    let mut found = false;
+    for (known, value) in fields {
+        if is_named(known, name) {
+            if found {
+                out.extend_from_slice(separator);
+            }
+            out.extend_from_slice(value);
+            found = true;
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,12 +1,12 @@
 //! Which filters an answer's content passes, and what becomes of its fields by that,
 //! in nginx's order.
 
-use crate::engine::content::Answer;
+use crate::engine::answer::Answer;
+use crate::engine::body_filters::is_among;
 use crate::engine::filtered_body::Making;
-use crate::engine::run::Runner;
+use crate::engine::runner::Runner;
 use crate::filters::{Filter, Recoder, Ssi};
 use crate::program::{Block, FilterSet};
-use features::MediaTypes;
 use features::sub_filter::Substitution;
 use gzip::{Coding, Gunzip};
 use std::sync::Arc;
@@ -66,16 +66,6 @@ impl Runner<'_> {
         making.pipeline.push(Filter::Recode(Recoder::new(table)));
     }
 
-    /// Whether content as an answer has it may pass filters here: it is not compressed
-    /// as a whole.
-    pub(in crate::engine) fn may_pass(answer: &Answer, block: &Block) -> bool {
-        block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip)
-            || block.filters.has(FilterSet::ADDITION) && is_among(&block.subrequests.types, answer)
-            || block.filters.has(FilterSet::SUBSTITUTE) && is_among(&block.features.sub_filter.types, answer)
-            || block.filters.has(FilterSet::RECODE) && is_among(&block.charset.types, answer)
-            || block.filters.has(FilterSet::SSI) && is_among(&block.ssi.types, answer)
-    }
-
     /// `sub_filter`.
     fn substitute(&mut self, answer: &mut Answer, block: &Block, making: &mut Making) {
         let rules = &block.features.sub_filter;
@@ -115,9 +105,4 @@ impl Runner<'_> {
 fn is_empty(answer: &Answer, making: &Making) -> bool {
     let is_untold = answer.of_upstream && matches!(answer.status, 204 | 304);
     !making.is_open && !is_untold && answer.body.length() == 0
-}
-
-/// Whether an answer's media type is among these.
-fn is_among(types: &MediaTypes, answer: &Answer) -> bool {
-    answer.media_type.as_ref().map_or(*types == MediaTypes::All, |told| types.has(crate::engine::text::bare_type(told)))
 }

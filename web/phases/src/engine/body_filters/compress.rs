@@ -1,9 +1,10 @@
 //! In which coding an answer is sent.
 
-use crate::engine::content::{Answer, AnswerBody};
+use crate::engine::answer::{Answer, AnswerBody};
 use crate::engine::course::Depends;
 use crate::engine::filtered_body::Making;
-use crate::engine::run::{At, FileAt, Flow, Runner};
+use crate::engine::lookup::{At, FileAt};
+use crate::engine::runner::{Flow, Runner};
 use crate::engine::waits::On;
 use crate::filters::Filter;
 use crate::program::{Block, SymlinkKind};
@@ -14,7 +15,6 @@ use features::compression::{
 };
 use gzip::Coding;
 use semantics::{Known, Method, date};
-use std::cmp::Reverse;
 
 /// Answers that are made at a time, beyond which no more are compressed by the piece.
 const ENCODED_MAX: usize = 2_048;
@@ -29,11 +29,11 @@ const COMPRESSION_WAIT: Duration = Duration::from_secs(5);
 impl Runner<'_> {
     /// What the client takes here.
     pub(in crate::engine) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
-        if self.course.sub.is_some() {
+        if self.course.within.sub.is_some() {
             // What it is part of is coded.
             return Accepted::default();
         }
-        self.course.depends.on(Depends::ENCODING);
+        self.course.reuse.depends.on(Depends::ENCODING);
         let request = self.request;
         let has = |known| request.at().has(known);
         let facts = RequestFacts {
@@ -44,7 +44,7 @@ impl Runner<'_> {
             old: self.course.about.http10,
         };
         if rules.looks_at_agents() {
-            self.course.depends.on(Depends::OTHER);
+            self.course.reuse.depends.on(Depends::OTHER);
         }
         let loaded = &self.loaded;
         rules.accepted(&facts, &mut |expression, agent| loaded.matches(expression, agent))
@@ -79,13 +79,13 @@ impl Runner<'_> {
     /// Which coding an answer gets, which has these lines of fields, too.
     fn choose(&mut self, answer: &Answer, block: &Block, added: &[u8], making: &Making) -> Chosen {
         let rules = &block.features.compression;
-        if !rules.is_on() || self.course.sub.is_some() {
+        if !rules.is_on() || self.course.within.sub.is_some() {
             return Chosen { coding: None, vary: false };
         }
         let accepted = self.accepted(rules);
         if self.request.at().has(Known::Via) {
             // Of answers to proxies the age decides, too.
-            self.course.depends.on(Depends::SECOND);
+            self.course.reuse.depends.on(Depends::SECOND);
         }
         self.with_facts(answer, added, making, |facts| rules.choose(accepted, facts))
     }
@@ -126,7 +126,7 @@ impl Runner<'_> {
     pub(in crate::engine) fn compress_file(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
         let AnswerBody::File(file) = answer.body else { return None };
         let follows = block.symlinks.kind == SymlinkKind::Followed;
-        if self.course.method == Method::Head || !follows || block.filters.any() && Self::may_pass(answer, block) {
+        if self.course.method == Method::Head || !follows || block.filters.any() && answer.may_pass(block) {
             return None;
         }
         // What is added to it may forbid it later.
@@ -138,13 +138,13 @@ impl Runner<'_> {
         if is_known || self.course.features.compression.waited_by.is_some() {
             return None;
         }
-        let ticket = self.rest.next_ticket(self.token);
+        let ticket = self.rest.tickets.next(self.token);
         if !self.rest.compressed.as_mut()?.ask(key, content, ticket) {
             return None;
         }
-        self.course.ticket = Some(ticket);
+        self.course.wait.ticket = Some(ticket);
         self.course.features.compression.waited_by = Some(ticket);
-        self.rest.delayed.push(Reverse((self.clock.now + COMPRESSION_WAIT, ticket)));
+        self.rest.tickets.expire(ticket, self.clock.now + COMPRESSION_WAIT);
         Some(Flow::Waits(On::Helper))
     }
 
@@ -179,7 +179,7 @@ impl Runner<'_> {
         let whole = answer.body.length();
         // What links lead to is read by who knows their rule.
         let follows = block.symlinks.kind == SymlinkKind::Followed;
-        let passes = !follows || block.filters.any() && Self::may_pass(answer, block);
+        let passes = !follows || block.filters.any() && answer.may_pass(block);
         match &answer.body {
             // How long it would be, nobody knows.
             AnswerBody::File(_)
@@ -194,7 +194,7 @@ impl Runner<'_> {
             AnswerBody::File(file) if !making.is_needed() && file.size <= FILE_MAX && !passes => {
                 let content = self.compressible(*file, coding, rules.level);
                 let (Some((key, _)), Some(bodies)) = (content, self.rest.compressed.as_mut()) else {
-                    self.course.depends.on(Depends::SECOND);
+                    self.course.reuse.depends.on(Depends::SECOND);
                     return vary;
                 };
                 let body = match bodies.find(key) {
@@ -202,7 +202,7 @@ impl Runner<'_> {
                     Compressed::AsItIs => return vary,
                     Compressed::Unknown => {
                         // What could not be compressed in time is sent as it is, this time.
-                        self.course.depends.on(Depends::SECOND);
+                        self.course.reuse.depends.on(Depends::SECOND);
                         return vary;
                     }
                 };
@@ -218,12 +218,12 @@ impl Runner<'_> {
                 let takes_little = self.replies.flow(self.course.id).room < ENCODED_ROOM;
                 if takes_little || self.rest.makings.count() > ENCODED_MAX {
                     // Each of them holds memory for as long as its client takes.
-                    self.course.depends.on(Depends::SECOND);
+                    self.course.reuse.depends.on(Depends::SECOND);
                     return vary;
                 }
                 let level = rules.level_by_piece(coding);
                 let Some(encoder) = self.rest.encoders.take(coding, level) else {
-                    self.course.depends.on(Depends::SECOND);
+                    self.course.reuse.depends.on(Depends::SECOND);
                     return vary;
                 };
                 let filter = Filter::encode(encoder, (coding, level));

@@ -1,17 +1,19 @@
+use super::route::{Captures, Rewritten};
+use super::wait::Again;
 use super::*;
-use crate::program::Program;
+use crate::program::{BlockId, Program, ServerId};
+use asking::AskTry;
+use files::Stamp;
+use std::cell::Cell;
+use std::sync::Arc;
 
 fn new() -> Course {
     Course::new(Rc::new(Loaded::new(Arc::new(Program::default()), None, None, None)), ExchangeId::NOBODY)
 }
 
-/// Another than it is at first, in all that a request may have changed.
-fn used() -> Course {
-    let request = Request::NONE;
-    Course {
-        request: Some(request.into()),
+fn used_route() -> Route {
+    Route {
         listener: 1,
-        class: 2,
         server: ServerId(3),
         place: BlockId(4),
         block: BlockId(5),
@@ -19,38 +21,60 @@ fn used() -> Course {
         at: 6,
         uri: b"/a".to_vec(),
         args: b"b=c".to_vec(),
-        changes: 1,
         internal: true,
         uri_changed: true,
         whole_path: true,
-        waited: true,
-        real_root: Some(BlockId(7)),
-        again: Again { sent: true, ..Again::default() },
-        refused: Some(400),
-        secured: SecuredCourse { fault: Some(497), ..SecuredCourse::default() },
-        too_long: true,
-        told: Some(404),
-        in_error_page: true,
-        slots: vec![Some(Box::from(&b"slot"[..]))],
-        cached: vec![(8, None)],
-        depends: Depends(Depends::OTHER),
-        stamps: vec![Stamp::default()],
-        expires_after: Some(9),
-        limit_rate: Some(10),
-        kept_fields: b"A: b\r\n".to_vec(),
-        ticket: Some(11),
-        is_told: Cell::new(true),
-        tries: vec![AskTry::default()],
-        answered: b"C: d\r\n".to_vec(),
-        kept: KeptContent { media_type: Some(b"text/css".to_vec()), charset: Some(b"utf-8".to_vec()) },
-        passed_to: Some(b"http://e".to_vec()),
-        address: Some(b"http://n".to_vec()),
-        proxy_host: b"f".to_vec(),
-        proxy_port: Some(Arc::from(&b"80"[..])),
         rewritten: Rewritten { ever: true, here: true },
-        ssi: Some(Box::default()),
-        inner: Some(12),
-        state: CourseState::Over,
+        real_root: Some(BlockId(7)),
+        changes: 1,
+        captures: Captures::default(),
+    }
+}
+
+/// Another than it is at first, in all that a request may have changed.
+fn used() -> Course {
+    let request = Request::NONE;
+    let kept = KeptContent { media_type: Some(b"text/css".to_vec()), charset: Some(b"utf-8".to_vec()) };
+    let mut course = Course {
+        request: Some(request.into()),
+        refused: Some(400),
+        too_long: true,
+        route: used_route(),
+        client: Client { fault: Some(497), ..Client::default() },
+        values: VariableMemory { slots: vec![Some(Box::from(&b"slot"[..]))], cached: vec![(8, None)] },
+        reuse: Reuse {
+            class: 2,
+            stamps: vec![Stamp::default()],
+            expires_after: Some(9),
+            is_told: Cell::new(true),
+            ..Reuse::default()
+        },
+        wait: Waiting {
+            state: CourseState::Over,
+            ticket: Some(11),
+            inner: Some(12),
+            waited: true,
+            again: Again { sent: true, ..Again::default() },
+        },
+        passed: PassedOn {
+            address: Some(b"http://n".to_vec()),
+            tries: vec![AskTry::default()],
+            answered: b"C: d\r\n".to_vec(),
+            kept,
+            url: Some(b"http://e".to_vec()),
+            host: b"f".to_vec(),
+            port: Some(Arc::from(&b"80"[..])),
+            left_behind: Some(LeftBehind { room: 1 }),
+            ..PassedOn::default()
+        },
+        reply: ReplyState {
+            override_status: Some(404),
+            in_error_page: true,
+            kept_fields: b"A: b\r\n".to_vec(),
+            limit_rate: Some(10),
+            ..ReplyState::default()
+        },
+        within: Within { ssi: Some(Box::default()), ..Within::default() },
         sent: Sent {
             reason: Some((200, Box::from(&b"o"[..]))),
             status: 200,
@@ -68,18 +92,20 @@ fn used() -> Course {
         },
         series: 13,
         ..new()
-    }
+    };
+    course.reuse.depends.on(Depends::OTHER);
+    course
 }
 
 /// One request tells nothing of another that had its memory.
 #[test]
 fn nothing_is_left_of_a_request_but_its_memory() {
     let mut course = used();
-    course.captures.begin(b"subject");
-    course.captures.set(0, 0..3);
+    course.route.captures.begin(b"subject");
+    course.route.captures.set(0, 0..3);
     course.forget();
-    assert_eq!(course.captures.get(0), None);
-    course.captures = Captures::default();
+    assert_eq!(course.route.captures.get(0), None);
+    course.route.captures = Captures::default();
     assert_eq!(format!("{course:?}"), format!("{:?}", new()));
     assert_ne!(format!("{:?}", used()), format!("{:?}", new()), "what is seen so tells them apart");
 }

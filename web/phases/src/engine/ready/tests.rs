@@ -1,4 +1,5 @@
-use super::super::course::{Course, Depends, Loaded};
+use super::super::course::{Course, Depends};
+use super::super::loaded::Loaded;
 use super::{ENTRIES_MAX, ReadyTable, expires_in};
 use crate::program::{Program, ServerId};
 use app::Body;
@@ -56,8 +57,8 @@ fn course(fields: &[u8], expires_after: Option<i64>) -> Course {
     let loaded = Rc::new(Loaded::new(Arc::new(Program::default()), None, None, None));
     let mut course = Course::new(loaded, ExchangeId::NOBODY);
     course.sent.fields = fields.to_vec();
-    course.expires_after = expires_after;
-    course.looked(Stamp::default());
+    course.reuse.expires_after = expires_after;
+    course.reuse.looked(Stamp::default());
     course
 }
 
@@ -112,12 +113,12 @@ fn what_its_file_alone_decides_is_dated_anew() {
 fn text_of_the_configuration_is_dated_anew() {
     let mut table = ReadyTable::new(1 << 20, [1, 2]);
     let mut text = course(b"X: y\r\n", None);
-    text.stamps.clear();
+    text.reuse.stamps.clear();
     text.sent.is_text = true;
     insert(&mut table, b"/a", &text, 1_000);
     date_anew(&mut table, b"/a", 1_001, false);
     assert_eq!(head(&mut table, b"/a", 1_001), Some(format!("Date: {}\r\nX: y\r\n\r\n", dated(1_001))));
-    text.depends.on(Depends::SECOND);
+    text.reuse.depends.on(Depends::SECOND);
     insert(&mut table, b"/b", &text, 1_000);
     date_anew(&mut table, b"/b", 1_001, true);
     assert_eq!(head(&mut table, b"/b", 1_001), None, "it tells of the second");
@@ -127,11 +128,11 @@ fn text_of_the_configuration_is_dated_anew() {
 fn what_the_time_decides_is_made_anew() {
     let mut table = ReadyTable::new(1 << 20, [1, 2]);
     let mut timed = course(b"", None);
-    timed.depends.on(Depends::SECOND);
+    timed.reuse.depends.on(Depends::SECOND);
     let mut of_none = course(b"", None);
-    of_none.stamps.clear();
+    of_none.reuse.stamps.clear();
     let mut of_many = course(b"", None);
-    (0..100).for_each(|_| of_many.looked(Stamp::default()));
+    (0..100).for_each(|_| of_many.reuse.looked(Stamp::default()));
     // `add_header Expires` beside `expires`, or in its place.
     let two = format!("Expires: {}\r\nExpires: {}\r\n", dated(1_060), dated(1_060));
     let others = [timed, of_none, of_many, course(two.as_bytes(), Some(60)), course(b"Expires: 0\r\n", Some(60))];

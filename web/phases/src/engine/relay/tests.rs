@@ -536,7 +536,7 @@ fn ask_in(
         let is_over = |engine: &Engine, world: &World| {
             let waits = world.clients.iter().any(|client| client.outcome == Outcome::UnderWay);
             // Copies of requests outlive these.
-            !waits && engine.rest.courses.iter().all(Option::is_none) && engine.rest.subs.is_idle()
+            !waits && engine.rest.requests.waiting() == 0 && engine.rest.subs.is_idle()
         };
         while !is_over(engine, &world) {
             step(engine, &mut world, &mut random);
@@ -558,7 +558,7 @@ fn ask_in(
         world.clients.iter().for_each(&mut show);
         let idle = world.links.iter().filter(|link| link.mark & asking::IDLE != 0).count();
         assert!(world.links.len() == idle && idle <= 3, "idle connections are left, as many as may be kept");
-        assert!(engine.rest.courses.iter().all(Option::is_none), "no request is left");
+        assert!(engine.rest.requests.waiting() == 0, "no request is left");
     }
     world.passed
 }

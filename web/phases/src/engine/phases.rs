@@ -1,0 +1,107 @@
+//! A request runs through its phases.
+
+use super::course::{CourseState, Phase};
+use super::runner::{Flow, Runner};
+use exchange::Stop;
+use features::ErrorLevel;
+use semantics::Method;
+
+impl Runner<'_> {
+    /// Runs until it was answered or waits; whether it was answered. `first` is what came of
+    /// the step that it waited in, if that is known.
+    pub fn run(&mut self, mut first: Option<Flow>) -> bool {
+        loop {
+            let mut flow = first.take().unwrap_or_else(|| self.step());
+            // An error page may have one of its own.
+            while let Flow::Status(status) = flow {
+                flow = self.fail(status);
+            }
+            match flow {
+                Flow::Waits(on) if self.course.is_awaited(on) => return false,
+                // Nobody would ever wake it.
+                Flow::Waits(on) => {
+                    self.tell(ErrorLevel::CRIT, || format!("a request waits for nothing: {on:?}").into_bytes());
+                    first = Some(Flow::Status(500));
+                }
+                Flow::Done => return true,
+                Flow::HangUp => {
+                    self.hang_up();
+                    return true;
+                }
+                Flow::On | Flow::Status(_) => {}
+            }
+        }
+    }
+
+    /// One phase.
+    #[inline(always)]
+    fn step(&mut self) -> Flow {
+        if self.loaded.asks_for_real_roots
+            && self.course.route.real_root != Some(self.course.route.block)
+            && !matches!(self.course.route.phase, Phase::Start | Phase::Find)
+            && let Some(flow) = self.find_real_root()
+        {
+            return flow;
+        }
+        match self.course.route.phase {
+            Phase::Start => {
+                if let Some(status) = self.course.refused.or(self.course.client.fault) {
+                    return Flow::Status(status);
+                }
+                if matches!(self.course.method, Method::Connect | Method::Trace) {
+                    self.set_last();
+                    return Flow::Status(405);
+                }
+                self.real_address();
+                self.course.route.enter(Phase::Server);
+                Flow::On
+            }
+            Phase::Server => {
+                let Some(block) = self.server().map(|server| server.block) else { return Flow::Status(500) };
+                self.course.route.settle(block);
+                let flow = self.script(block);
+                self.next(flow, Phase::Find)
+            }
+            Phase::Find => self.find(),
+            Phase::Rewrite => {
+                let flow = self.script(self.course.route.place);
+                if flow == Flow::On && core::mem::take(&mut self.course.route.uri_changed) {
+                    if !self.course.route.may_change() {
+                        self.tell_of_cycle("while processing \"", &self.course.route.uri);
+                        return Flow::Status(500);
+                    }
+                    self.course.route.enter(Phase::Find);
+                    return Flow::On;
+                }
+                self.next(flow, Phase::Limit)
+            }
+            Phase::Limit => {
+                self.real_address();
+                let flow = self.limits();
+                self.next(flow, Phase::Access)
+            }
+            Phase::Access => {
+                // nginx asks this of main requests alone.
+                let flow = if self.is_sub() { Flow::On } else { self.access() };
+                self.next(flow, Phase::Try)
+            }
+            Phase::Try => self.try_files(),
+            Phase::Content => self.content(),
+        }
+    }
+
+    fn next(&mut self, flow: Flow, phase: Phase) -> Flow {
+        if flow == Flow::On {
+            self.course.route.enter(phase);
+        }
+        flow
+    }
+
+    fn hang_up(&mut self) {
+        if !matches!(self.course.sent.status, 400 | 408 | 499) {
+            self.course.sent.status = 444;
+        }
+        self.course.wait.state = CourseState::Over;
+        self.replies.stop(self.course.id, Stop::HangUp);
+    }
+}

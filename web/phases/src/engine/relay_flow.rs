@@ -1,0 +1,113 @@
+//! How much of an upstream's body is taken, by what its client has room for.
+
+use super::Rest;
+use super::course::Course;
+use super::filtered_body::Filtering;
+use asking::{AskLink, AskStage, BodyEnd};
+use exchange::{Piece, Replies};
+
+/// What is shorter is passed on by way of this process: it takes fewer system calls.
+const PASSED_FROM: u64 = if cfg!(test) { 6 << 10 } else { 128 << 10 };
+
+impl Rest {
+    /// The client has taken some: what waits at the data path is asked for again.
+    pub(super) fn read_more(&mut self, replies: &mut dyn Replies, token: u32) {
+        let Some(course) = self.requests.get_mut(token) else { return };
+        let (id, room) = (course.id, course.room_to_read(replies));
+        let is_direct = course.reply.filtering.as_deref().is_some_and(Filtering::is_direct);
+        if !is_direct || replies.flow(id).unsent <= app::SEND_LOW_WATER {
+            let _ = self.ask_for(replies, token, |ask, turn| ask.read_more(turn, room));
+        }
+    }
+
+    /// Takes some of a body: as much as may wait for its client. How many bytes were
+    /// taken, and whether it is over.
+    pub(super) fn take_body(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> (usize, BodyEnd) {
+        if let Some(came) = self.take_left(replies, token, bytes) {
+            let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn));
+            return came;
+        }
+        let most = self.makings.relayed_max();
+        let Some(course) = self.requests.get_mut(token) else {
+            return (bytes.len(), BodyEnd::Not);
+        };
+        let came = course.take_body(replies, most, bytes);
+        let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn));
+        came
+    }
+
+    /// Where nothing looks at the rest of a body, and it is long, it goes to the client by
+    /// itself from here on, if the data path can.
+    pub(super) fn pass_on(&mut self, replies: &mut dyn Replies, token: u32) {
+        let now = replies.now();
+        let Some(course) = self.requests.get_mut(token) else { return };
+        let (Some(relay), Some(filtering)) = (course.passed.relay.as_deref_mut(), course.reply.filtering.as_deref())
+        else {
+            return;
+        };
+        let (kept, groups) = (&mut self.kept, &course.loaded.groups);
+        let mut turn = asking::AskTurn { io: replies, kept, groups, now };
+        relay.ask.pass_to(&mut turn, course.id, |left| left >= PASSED_FROM && filtering.passes_as_it_is(left));
+    }
+
+    /// Bytes of a body went to the client by themselves.
+    pub(super) fn take_passed(&mut self, replies: &mut dyn Replies, token: u32, bytes: u64) {
+        let Some(course) = self.requests.get_mut(token) else { return };
+        let (Some(_), Some(filtering)) = (&course.passed.relay, course.reply.filtering.as_deref_mut()) else { return };
+        replies.note_passed(course.id, bytes);
+        course.sent.body += bytes;
+        filtering.told += bytes;
+        let _ = self.ask_for(replies, token, |ask, turn| ask.on_passed(turn, bytes));
+    }
+
+    /// Where what is asked by this connection is; none if nothing is.
+    pub(super) fn stage_of(&mut self, token: u32, id: AskLink) -> Option<AskStage> {
+        let relay = self.relay_of(token)?;
+        (relay.ask.link() == Some(id)).then(|| relay.ask.stage())
+    }
+}
+
+impl Course {
+    /// Bytes that may be read ahead of the client, whose carrier has room for so many.
+    fn room_ahead(&self, carried: usize) -> usize {
+        let waiting = self.reply.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
+        self.ahead_max().min(carried).saturating_sub(waiting)
+    }
+
+    fn ahead_max(&self) -> usize {
+        self.passed.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max())
+    }
+
+    /// The same, for who asks whether it is worth to read on: where the carrier has less room than
+    /// may be read ahead, some is enough.
+    fn room_to_read(&self, replies: &dyn Replies) -> usize {
+        let (most, carried) = (self.ahead_max(), replies.flow(self.id).room);
+        let room = self.room_ahead(carried);
+        if room > 0 && carried < most { most } else { room }
+    }
+
+    /// Takes some of a body. What nothing changes or delays goes to the client as it is,
+    /// up to `most` bytes that are unsent; all else waits until it is made.
+    pub(super) fn take_body(&mut self, replies: &mut dyn Replies, most: usize, bytes: &[u8]) -> (usize, BodyEnd) {
+        let is_direct = self.reply.filtering.as_deref().is_some_and(Filtering::is_direct);
+        let flow = replies.flow(self.id);
+        let room = if is_direct { most.saturating_sub(flow.unsent).min(flow.room) } else { self.room_ahead(flow.room) };
+        let (Some(relay), Some(filtering)) = (self.passed.relay.as_deref_mut(), self.reply.filtering.as_deref_mut())
+        else {
+            return (0, BodyEnd::Not);
+        };
+        let (id, slices) = (self.id, &mut self.within.slices);
+        let (now, mut passed) = (replies.now(), 0);
+        let came = relay.ask.read_body(now, bytes, room, &mut |bytes| {
+            if is_direct {
+                replies.body(id, Piece::Bytes(bytes));
+                passed += bytes.len() as u64;
+                return;
+            }
+            filtering.add_copy(slices.as_deref_mut().map_or(bytes, |slices| slices.cut(bytes)));
+        });
+        filtering.told += passed;
+        self.sent.body += passed;
+        came
+    }
+}

@@ -1,0 +1,184 @@
+//! Requests run until they wait or were answered, wait in their table, and go on.
+
+use super::Engine;
+use super::course::{Course, CourseState};
+use super::passing::Passing;
+use super::runner::{Flow, Runner};
+use asking::AskStage;
+use exchange::Replies;
+use features::ErrorLevel;
+use semantics::{OwnedRequest, Request, Status};
+use std::rc::Rc;
+
+impl Engine {
+    /// A request, and all that it takes to run it.
+    #[inline]
+    fn runner<'a>(
+        &'a mut self,
+        replies: &'a mut dyn Replies,
+        (token, course): (u32, &'a mut Course),
+        request: &'a Request<'a>,
+    ) -> Runner<'a> {
+        self.rest.clock.now = replies.now();
+        let loaded = Rc::clone(&course.loaded);
+        let (clock, files, rest) = (self.rest.clock, &mut self.files, &mut self.rest);
+        Runner { clock, files, rest, replies, course, request, loaded, token, location: None }
+    }
+
+    /// Runs a request until it waits or was answered.
+    pub(super) fn run(&mut self, replies: &mut dyn Replies, token: u32, course: Box<Course>, request: &Request<'_>) {
+        self.run_from(replies, token, course, request, |_| None);
+    }
+
+    /// The same, from what `enter` comes to.
+    fn run_from(
+        &mut self,
+        replies: &mut dyn Replies,
+        token: u32,
+        mut course: Box<Course>,
+        request: &Request<'_>,
+        enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
+    ) {
+        let mut runner = self.runner(replies, (token, &mut course), request);
+        let first = enter(&mut runner);
+        let answered = runner.run(first);
+        if !answered {
+            course.wait.state = CourseState::Looks;
+            self.keep(replies, token, course, request);
+            return;
+        }
+        match self.rest.stream.take() {
+            None if course.reply.rated.is_some() => {
+                self.keep(replies, token, course, request);
+                self.send_rated(replies, token);
+            }
+            None if course.passed.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
+                course.wait.state = CourseState::Sends;
+                self.keep(replies, token, course, request);
+            }
+            None if course.passed.left_behind.is_some() && course.passed.relay.is_some() => {
+                course.wait.state = CourseState::Sends;
+                self.keep(replies, token, course, request);
+            }
+            None if course.reply.filtering.is_some() => {
+                self.keep(replies, token, course, request);
+                self.begin_making(replies, token);
+            }
+            Some((file, what)) if course.wait.state == CourseState::Sends => {
+                let (id, is_made) = (course.id, course.reply.filtering.is_some());
+                self.keep(replies, token, course, request);
+                let mut passing = Passing { replies, rest: &mut self.rest };
+                let sent = self.files.send_stream(&mut passing, (id, request), file, what, token);
+                if sent.is_ok() && is_made {
+                    self.begin_making(replies, token);
+                }
+                if sent.is_err() {
+                    self.refuse_stream(replies, token, "answers from files have all that they may");
+                }
+            }
+            _ => {
+                self.rest.log(&mut course, request);
+                self.rest.give_back(token, course);
+            }
+        }
+    }
+
+    fn keep(&mut self, replies: &mut dyn Replies, token: u32, mut course: Box<Course>, request: &Request<'_>) {
+        if course.request.is_none() {
+            // Of one of many on a connection no more is kept than it has.
+            let memory = if course.about.http2 { Vec::new() } else { self.rest.spare.bytes() };
+            course.request = Some(OwnedRequest::within(memory, *request));
+        }
+        replies.set_mark(course.id, token);
+        self.rest.requests.put(token, course);
+    }
+
+    /// A request that waits goes on, from what `enter` comes to. Whether there is one.
+    pub(super) fn resume(
+        &mut self,
+        replies: &mut dyn Replies,
+        token: u32,
+        enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
+    ) -> bool {
+        let Some((mut course, request)) = self.rest.requests.take_apart(token) else { return false };
+        course.wait.state = CourseState::Runs;
+        self.run_from(replies, token, course, &request.get(), enter);
+        self.rest.spare.give_bytes(request.into_memory());
+        true
+    }
+
+    /// The same, before its upstream's answer has a body.
+    pub(super) fn run_early(
+        &mut self,
+        replies: &mut dyn Replies,
+        token: u32,
+        act: impl FnOnce(&mut Runner<'_>) -> Flow,
+    ) {
+        if self.resume(replies, token, |runner| Some(act(runner))) {
+            // What of a body came with its head is offered again.
+            let _ = self.rest.ask_for(replies, token, |ask, turn| ask.resume(turn));
+        }
+    }
+
+    /// One that has waited goes on where it was.
+    pub(super) fn go_on(&mut self, replies: &mut dyn Replies, token: u32) {
+        let Some(course) = self.rest.requests.get_mut(token) else { return };
+        if course.reply.rated.is_some() {
+            self.send_rated(replies, token);
+            return;
+        }
+        if course.request.is_none() {
+            return;
+        }
+        let waited = course.wait.inner.take().is_some();
+        if course.wait.state == CourseState::Sends {
+            // The file was another when it was to be sent.
+            if core::mem::replace(&mut course.wait.again.sent, true) {
+                self.refuse_stream(replies, token, "a file was another each time that it was to be sent");
+                return;
+            }
+            course.reply.filtering = None;
+            course.sent.fields.clear();
+        } else {
+            course.wait.waited = waited;
+        }
+        self.resume(replies, token, |_| None);
+    }
+
+    /// What was settled cannot be sent, and nothing of it was: an error page goes in its place, or, where that
+    /// cannot be sent either, a status alone. It is logged by what was sent.
+    #[cold]
+    fn refuse_stream(&mut self, replies: &mut dyn Replies, token: u32, why: &'static str) {
+        let course = self.rest.requests.get_mut(token).filter(|course| course.request.is_some());
+        let Some(course) = course else { return };
+        (course.reply.filtering, course.wait.inner) = (None, None);
+        course.sent.forget();
+        if !core::mem::replace(&mut course.wait.again.refused, true) {
+            self.resume(replies, token, |runner| {
+                runner.tell(ErrorLevel::ERROR, || why.into());
+                Some(Flow::Status(503))
+            });
+            return;
+        }
+        let Some((mut course, request)) = self.rest.requests.take_apart(token) else { return };
+        let unavailable = Status::SERVICE_UNAVAILABLE;
+        (course.sent.status, course.sent.complete) = (unavailable.code(), true);
+        replies.reply_status(course.id, &request.get(), unavailable, b"Retry-After: 1\r\n");
+        self.rest.log(&mut course, &request.get());
+        self.rest.give_back(token, course);
+    }
+
+    /// Acts on a request that waits, and goes on waiting.
+    pub(super) fn with_runner<T>(
+        &mut self,
+        replies: &mut dyn Replies,
+        token: u32,
+        act: impl FnOnce(&mut Runner<'_>) -> T,
+    ) -> Option<T> {
+        let (mut course, request) = self.rest.requests.take_apart(token)?;
+        let done = act(&mut self.runner(replies, (token, &mut course), &request.get()));
+        course.request = Some(request);
+        self.rest.requests.put(token, course);
+        Some(done)
+    }
+}

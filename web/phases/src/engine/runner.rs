@@ -1,0 +1,77 @@
+//! A request, and all that it takes to run it.
+
+use super::Rest;
+use super::course::Course;
+use super::host::host_of;
+use super::loaded::Loaded;
+use super::scope::{Clock, Scope};
+use super::waits::On;
+use crate::program::VirtualServer;
+use exchange::Replies;
+use files::Files;
+use semantics::Request;
+use std::rc::Rc;
+
+/// What follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flow {
+    /// The next phase, or the one that was entered.
+    On,
+    /// It waits for this: the same again then.
+    Waits(On),
+    /// Its end, with this status, or its error page.
+    Status(u16),
+    /// It was answered.
+    Done,
+    /// Its connection is closed without a word.
+    HangUp,
+}
+
+/// A request, and all that it takes to run it.
+pub(super) struct Runner<'a> {
+    pub files: &'a mut Files,
+    pub rest: &'a mut Rest,
+    pub replies: &'a mut dyn Replies,
+    pub course: &'a mut Course,
+    pub request: &'a Request<'a>,
+    pub loaded: Rc<Loaded>,
+    pub clock: Clock,
+    /// The number that it waits by.
+    pub token: u32,
+    /// Where a redirect leads.
+    pub location: Option<Vec<u8>>,
+}
+
+impl Runner<'_> {
+    pub(super) fn scope(&mut self) -> Scope<'_> {
+        Scope::new((&self.loaded, self.course), self.request, &self.clock)
+    }
+
+    pub(super) fn server(&self) -> Option<&VirtualServer> {
+        self.loaded.program.server(self.course.route.server)
+    }
+
+    /// The host as it was asked for, or the server's name.
+    pub(super) fn host(&mut self, out: &mut Vec<u8>) {
+        if !self.course.is_refused() {
+            host_of(self.request.authority(), out);
+        }
+    }
+
+    /// Whether this is a request within another.
+    pub(super) const fn is_sub(&self) -> bool {
+        self.course.within.sub.is_some()
+    }
+
+    /// The connection ends with this answer ([`Course::end_connection`]).
+    pub(super) fn set_last(&mut self) {
+        self.course.about.goes_on = false;
+        self.course.end_connection(self.replies);
+    }
+
+    /// The same, of every protocol: it has lasted as long, or answered as many, as it may.
+    pub(super) fn set_last_by_terms(&mut self) {
+        self.course.about.goes_on = false;
+        self.replies.set_last(self.course.id);
+    }
+}
