@@ -1,4 +1,5 @@
 mod numa;
+mod run;
 mod tools;
 
 use super::kernel::{Probes, buffer, file_mode};

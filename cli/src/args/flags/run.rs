@@ -26,6 +26,11 @@ pub(in crate::args) struct RunArgs {
     #[arg(long, value_name = "PORTS", value_delimiter = ',')]
     ports: Vec<u16>,
 
+    /// Workers that the program has, at most. There are seats at the link for twice as many, so that old and new
+    /// workers are there at once
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    workers: u8,
+
     /// The library that is preloaded [default: libnearside_preload.so beside this program, or in ../lib/nearside]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     library: Option<PathBuf>,
@@ -50,6 +55,6 @@ impl RunArgs {
             gateways: self.gateways,
             ports: self.ports,
         };
-        Ok(RunPlan { terms, library: self.library, program, arguments: words.collect() })
+        Ok(RunPlan { terms, workers: self.workers, library: self.library, program, arguments: words.collect() })
     }
 }
