@@ -1,5 +1,4 @@
 mod numa;
-mod run;
 mod tools;
 
 use super::kernel::{Probes, buffer, file_mode};
