@@ -5,7 +5,7 @@ use interop::{Program, in_namespace, wait_for};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,6 +23,31 @@ impl Download {
         let mut stream = TcpStream::connect("10.9.0.2:80").unwrap();
         stream.write_all(b"GET /large HTTP/1.0\r\n\r\n").unwrap();
         Self { stream, got: Vec::new() }
+    }
+
+    /// The same, of a worker that says which it is.
+    fn begin_with() -> (i32, Self) {
+        let mut stream = TcpStream::connect("10.9.0.2:80").unwrap();
+        stream.write_all(b"GET /pid HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let is_whole = |answer: &str| {
+            let (head, body) = answer.split_once("\r\n\r\n")?;
+            let length = head.split_once("Content-Length: ")?.1.lines().next()?;
+            (length.parse() == Ok(body.len())).then(|| body.parse().ok())?
+        };
+        let worker = loop {
+            let mut some = [0; 512];
+            let len = stream.read(&mut some).unwrap();
+            assert!(len > 0, "{answer}");
+            answer.push_str(std::str::from_utf8(&some[..len]).unwrap());
+            if let Some(worker) = is_whole(&answer) {
+                break worker;
+            }
+        };
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+        let mut download = Self { stream, got: Vec::new() };
+        download.read(1_000);
+        (worker, download)
     }
 
     /// Reads so many bytes more.
@@ -93,30 +118,32 @@ fn one_of_two_workers_is_killed() {
         let old = worker();
         server.command("reload");
         wait_for("two workers", || !workers(1).contains(&old) && workers(40).len() == 2);
-        let both = workers(40);
-        for killed in both {
-            let mut downloads: Vec<Download> = (0..8).map(|_| Download::begin()).collect();
-            downloads.iter_mut().for_each(|download| download.read(1_000));
+        for killed in workers(40) {
+            // Two of each worker's.
+            let mut of_killed = Vec::new();
+            let mut of_other = Vec::new();
+            while of_killed.len() < 2 || of_other.len() < 2 {
+                let (worker, download) = Download::begin_with();
+                if worker == killed { of_killed.push(download) } else { of_other.push(download) }
+            }
             send(killed, Signal::KILL);
             wait_for("another worker", || {
-                let asked = ask("/pid").ok().and_then(|pid| pid.parse::<i32>().ok());
-                asked.is_some_and(|pid| pid != killed) && workers_or_none(40).is_some_and(|now| now.len() == 2)
+                let now = (0..40).map(|_| ask("/pid").ok()?.parse().ok()).collect::<Option<BTreeSet<i32>>>();
+                now.is_some_and(|now| !now.contains(&killed) && now.len() == 2)
             });
-            // Those of the killed one are reset, the others whole: some of eight are of each.
-            let mut whole = 0;
-            for mut download in downloads {
+            of_other.into_iter().for_each(|download| download.end(&server));
+            for mut download in of_killed {
+                // Nobody is left who could tell its client, before that says something.
+                let said = download.stream.write_all(b"\r\n");
                 let ended = download.stream.read_to_end(&mut download.got);
-                whole += usize::from(ended.is_ok() && download.got.len() > LARGE);
+                let failed = said.and(ended.map(|_| ())).expect_err("it is reset");
+                assert!(matches!(failed.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{failed}");
+                assert!(download.got.len() < LARGE, "what it had is all that came");
             }
-            assert!(whole > 0, "all went to the one that was killed, at a chance of 1 to 256");
         }
         server.command("quit");
         server.ended();
     });
-}
-
-fn workers_or_none(requests: usize) -> Option<BTreeSet<i32>> {
-    (0..requests).map(|_| ask("/pid").ok()?.parse().ok()).collect()
 }
 
 /// No request fails: not one of those that wait to be accepted when a worker closes its listener,
