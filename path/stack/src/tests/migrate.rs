@@ -74,7 +74,7 @@ fn another_stack_goes_on() {
         new.send_bytes(here, &[7; 3_000]);
         exchange(&mut client, &mut new);
         assert_eq!(client.info(id).unwrap().rcv_nxt, new.info(here).unwrap().nxt);
-        assert_eq!((client.connections(), new.info(here).unwrap().in_flight), (1, 0));
+        assert_eq!(client.connections(), 1);
         assert_eq!((old.counters().emigrated, new.counters().immigrated), (1, 1));
     }
 }
