@@ -232,12 +232,14 @@ fn refusal(known: &Known, name: &str, why: &str) -> clap::Error {
 }
 
 /// A number below zero after an option is its value, to be refused as such: for
-/// clap alone it would be another option.
+/// clap alone it would be another option. Words behind `--` are another program's.
 fn joined(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::with_capacity(arguments.len());
+    let mut is_ours = true;
     for argument in arguments {
         let bytes = argument.as_encoded_bytes();
-        let negative = matches!(bytes, [b'-', b'0'..=b'9' | b'.', ..]);
+        is_ours &= bytes != b"--";
+        let negative = is_ours && matches!(bytes, [b'-', b'0'..=b'9' | b'.', ..]);
         match joined.last_mut().filter(|last| negative && awaits_value(last.as_encoded_bytes())) {
             Some(last) => {
                 last.push("=");

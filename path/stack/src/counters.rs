@@ -64,8 +64,7 @@ parts! {
         /// SYNs for a port on which nobody listens.
         refused,
         /// Segments for a port that accepts connections which neither open one
-        /// nor belong to one: no SYN, ACK or RST, or both SYN and FIN; and SYNs
-        /// for a port that is left to others.
+        /// nor belong to one: no SYN, ACK or RST, or both SYN and FIN.
         listen_dropped,
         /// Segments of unknown flows of which it was asked whether they are
         /// another silo's.
@@ -93,6 +92,10 @@ parts! {
         half_open_unreachable,
         /// Connections accepted.
         accepted,
+        /// Connections that another stack had accepted and nobody had spoken on.
+        immigrated,
+        /// Connections that were left to another stack.
+        emigrated,
         /// Connections that we opened.
         connected,
         /// Connections over.

@@ -40,7 +40,7 @@ pub use config::{Address, Config, Detection, MAX_ADDRESSES, ResetRate, Route, Se
 pub use counters::Counters;
 pub use egress::{Egress, LinkOffload, Rehearsal, Watched};
 pub use ip::Conflict;
-pub use segments::{Arrival, Arrived, Glance, ReturnPath, Slot};
+pub use segments::{Arrival, Arrived, Glance, Migrant, ReturnPath, Slot};
 pub use stack::Stack;
 
 /// What each value of a stack counts: its layers' names, and their values'.

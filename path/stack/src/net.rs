@@ -1,5 +1,6 @@
 //! What applications ask of the stack.
 
+use crate::segments::Migrant;
 use crate::stack::Stack;
 use app::{Body, ConnId, ConnectError, Net, PathFigures, Unreachable};
 use core::net::{IpAddr, SocketAddr};
@@ -96,6 +97,25 @@ impl Net for Stack {
 }
 
 impl Stack {
+    /// What another stack with the same addresses, secrets and clock must know of a connection to go
+    /// on with it. `None` where something is under way on it, so that it has to stay.
+    #[must_use]
+    pub fn migrant(&self, id: ConnId) -> Option<Migrant> {
+        self.tcp.migrant(&self.ip, id)
+    }
+
+    /// Forgets a connection that another stack goes on with. The peer hears nothing of it, and the
+    /// application is not told.
+    pub fn emigrate(&mut self, id: ConnId) {
+        self.tcp.emigrate(&mut self.ip, id);
+    }
+
+    /// Goes on with another stack's connection, as with one that was accepted: what came there and
+    /// was not read is not told here. `None` where it cannot.
+    pub fn immigrate(&mut self, migrant: &Migrant) -> Option<ConnId> {
+        self.tcp.immigrate(&mut self.ip, migrant)
+    }
+
     /// Starts a connection from the local address `from` (the default one of
     /// the family if `None`).
     ///

@@ -500,11 +500,11 @@ impl Stack {
         self.tcp.listen_on(ports, at);
     }
 
-    /// SYNs for these ports are dropped, and no longer reset, where nobody listens here: another
-    /// process listens there, which is about to have this stack's link, and answers them when they
-    /// are sent again. None at first; each call replaces those of the last.
-    pub fn leave_to_others(&mut self, ports: Vec<u16>) {
-        self.tcp.leave_to_others(ports);
+    /// Where several processes have the same addresses ([`Config::steered`]), and listeners of their
+    /// own: a SYN that nobody here listens for is a stray as any segment of an unknown flow
+    /// ([`crate::Arrived::Stray`]), and no longer reset at once.
+    pub const fn share_listeners(&mut self) {
+        self.tcp.share_listeners();
     }
 
     /// The ids of all connections, for a view of the whole.

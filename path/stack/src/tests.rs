@@ -4,6 +4,7 @@
 mod crowded;
 mod fragments;
 mod icmp;
+mod migrate;
 mod narrow;
 mod options;
 mod presence;

@@ -8,7 +8,7 @@ use wire::Time;
 /// each, and whoever asks another silo for something then would wait behind
 /// it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowance {
+pub struct Allowance {
     most: u32,
     every: Duration,
     left: u32,
@@ -18,6 +18,7 @@ pub(crate) struct Allowance {
 
 impl Allowance {
     /// `most` at once, and one more `every` so often.
+    #[must_use]
     pub const fn new(most: u32, every: Duration) -> Self {
         Self { most, every, left: most, at: Time::ZERO }
     }

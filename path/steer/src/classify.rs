@@ -45,7 +45,8 @@ impl Tuple {
     }
 
     /// The tuple of frames from `remote` to `local`.
-    pub(crate) fn of(remote: SocketAddr, local: SocketAddr) -> Self {
+    #[must_use]
+    pub fn of(remote: SocketAddr, local: SocketAddr) -> Self {
         let (remote_port, local_port) = (remote.port(), local.port());
         Self { remote: bits(remote.ip()), local: bits(local.ip()), remote_port, local_port }
     }
@@ -60,7 +61,7 @@ impl Tuple {
 
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A TCP segment, with its control bits.
     Segment(Tuple, Flags),
     /// A fragment of a TCP segment: only who reassembles it knows the flow.
@@ -78,7 +79,8 @@ pub(crate) enum Kind {
 /// A TCP segment over IPv4 without options, untagged and not a fragment: what
 /// nearly every frame is.
 #[inline(always)]
-pub(crate) fn is_plain(frame: &[u8]) -> bool {
+#[must_use]
+pub fn is_plain(frame: &[u8]) -> bool {
     let Some(head) = frame.first_chunk::<{ HEADER_LEN + ipv4::HEADER_LEN }>() else { return false };
     // Type, version and header length in one word.
     let kind = u32::from_be_bytes([head[12], head[13], head[14], 0]);
@@ -89,7 +91,8 @@ const PLAIN: u32 = (ETHER_IPV4 as u32) << 16 | 0x45 << 8;
 
 /// The tuple and control bits of a frame for which [`is_plain`] holds.
 #[inline(always)]
-pub(crate) fn plain(frame: &[u8]) -> Option<(Tuple, Flags)> {
+#[must_use]
+pub fn plain(frame: &[u8]) -> Option<(Tuple, Flags)> {
     const TCP: usize = HEADER_LEN + ipv4::HEADER_LEN;
     let head = frame.first_chunk::<{ TCP + 20 }>()?;
     let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -117,7 +120,8 @@ fn bits(ip: IpAddr) -> u128 {
 
 /// What a frame is, whatever it is.
 #[inline(never)]
-pub(crate) fn kind(frame: &[u8]) -> Kind {
+#[must_use]
+pub fn kind(frame: &[u8]) -> Kind {
     try_kind(frame).unwrap_or(Kind::Other)
 }
 
@@ -213,15 +217,19 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 /// stack's flow table has two. A peer that does not know the key cannot aim at a
 /// silo.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hasher([u64; 4]);
+pub struct Hasher([u64; 4]);
 
 impl Hasher {
+    /// Under a key.
+    #[must_use]
     pub const fn new(key: [u64; 4]) -> Self {
         // Odd keys: none can turn a factor into zero for all flows.
         Self([key[0] | 1, key[1] | 1, key[2] | 1, key[3] | 1])
     }
 
+    /// The hash of a flow's addresses and ports.
     #[inline(always)]
+    #[must_use]
     pub const fn hash(&self, tuple: &Tuple) -> u64 {
         let [a, b, c, d] = self.0;
         let ports = (tuple.remote_port as u64) << 16 | tuple.local_port as u64;

@@ -31,6 +31,8 @@ mod ring;
 mod steered;
 mod transmit;
 
+pub use allowance::Allowance;
+pub use classify::{Hasher, Kind, Tuple, is_plain, kind, plain};
 pub use counters::Counters;
 pub use flows::FLOWS;
 pub use link::Rss;

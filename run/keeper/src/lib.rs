@@ -10,6 +10,7 @@ mod elf;
 mod keep;
 mod listeners;
 mod look;
+mod seated;
 
 pub use look::Refused;
 
@@ -24,6 +25,8 @@ use std::process::ExitCode;
 pub struct RunPlan {
     /// What is the program's own.
     pub terms: Terms,
+    /// Workers that the program has, at most: there are seats for twice as many.
+    pub workers: u8,
     /// The library; beside this program, or where the distribution puts it, if `None`.
     pub library: Option<PathBuf>,
     /// The program.

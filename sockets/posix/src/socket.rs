@@ -69,6 +69,8 @@ pub(crate) struct Listener {
     pub backlog: usize,
     /// Sockets of connections that wait to be accepted.
     pub queue: VecDeque<u32>,
+    /// It was watched, and is not any more: who has it looks for connections later.
+    pub put_off: bool,
     /// What it was before.
     pub past: Past,
 }

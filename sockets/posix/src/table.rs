@@ -67,6 +67,10 @@ pub struct SocketTable {
     by_connection: Vec<u32>,
     /// Sockets that accept connections.
     pub(crate) listeners: Vec<u32>,
+    /// Connections that wait to be accepted and whose listener was closed.
+    pub(crate) unclaimed: Vec<u32>,
+    /// Other processes accept on the same ports, and may have those.
+    pub(crate) shares_ports: bool,
     /// Sockets to be looked at after a turn: somebody waits for room.
     pub(crate) roomless: Vec<u32>,
     /// Bytes that were given to the stack since its last turn.
@@ -87,6 +91,8 @@ impl SocketTable {
             descriptors: Vec::new(),
             by_connection: Vec::new(),
             listeners: Vec::new(),
+            unclaimed: Vec::new(),
+            shares_ports: false,
             roomless: Vec::new(),
             pending: 0,
             defaults,
@@ -147,9 +153,19 @@ impl SocketTable {
         numbered.filter(|(_, to)| **to != Descriptor::Foreign).map(|(fd, _)| fd)
     }
 
+    /// Ports that listeners are bound to, and whether anybody looks for connections to them: not
+    /// where a listener's watches were all taken away.
+    pub fn doors(&self) -> impl Iterator<Item = (u16, bool)> {
+        let sockets = self.listeners.iter().filter_map(|at| self.sockets.get(*at));
+        sockets.filter_map(|socket| {
+            let Kind::Listener(listener) = &socket.kind else { return None };
+            Some((socket.bound?.port(), !listener.put_off))
+        })
+    }
+
     /// The socket of a connection, if anybody holds it.
     #[inline]
-    fn socket_of(&self, id: ConnId) -> u32 {
+    pub(crate) fn socket_of(&self, id: ConnId) -> u32 {
         self.by_connection.get(id.index()).copied().unwrap_or(NONE)
     }
 
@@ -191,11 +207,40 @@ impl SocketTable {
         found
     }
 
+    /// Other processes accept on the same ports: connections whose listener is closed before anybody
+    /// accepts them wait for [`Calls::give_unclaimed`](crate::Calls::give_unclaimed), which is to be
+    /// called after each turn.
+    pub const fn share_ports(&mut self) {
+        self.shares_ports = true;
+    }
+
+    /// Whether there are such connections.
+    #[must_use]
+    pub const fn has_unclaimed(&self) -> bool {
+        !self.unclaimed.is_empty()
+    }
+
+    /// A handshake was completed after its listener was closed.
+    #[cold]
+    fn keep_unclaimed<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if !self.shares_ports {
+            return net.abort(id);
+        }
+        let mut stream = Stream::new(id, Told::Connected, net.now());
+        stream.established = true;
+        let mut socket = self.fresh(false, false);
+        socket.refs = 0;
+        socket.kind = Kind::Stream(Box::new(stream));
+        let new = self.sockets.insert(socket);
+        self.unclaimed.push(new);
+        self.set_connection(id, new);
+    }
+
     /// A connection waits to be accepted, with a socket of its own already, for
     /// data may come before.
-    fn queue_accepted<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub(crate) fn queue_accepted<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let listener = net.local(id).and_then(|local| self.listener_of(local));
-        let Some(at) = listener else { return net.abort(id) };
+        let Some(at) = listener else { return self.keep_unclaimed(net, id) };
         let Some(socket) = self.sockets.get_mut(at) else { return net.abort(id) };
         let Kind::Listener(listener) = &mut socket.kind else { return net.abort(id) };
         // As in Linux, one more than the backlog says may wait.

@@ -14,9 +14,10 @@ use posix::{Errno, Result};
 /// A descriptor's number is given to something else, or to nothing: what we have under it ends.
 pub fn let_go(fd: c_int) {
     let was = mark(fd);
-    if was == Mark::Foreign {
-        crate::watches::forget(fd);
-        return;
+    match was {
+        Mark::Foreign => return crate::watches::forget(fd),
+        Mark::Own => return,
+        _ => {}
     }
     set_mark(fd, Mark::Foreign);
     if was != Mark::Listening {
@@ -38,6 +39,10 @@ pub fn let_go(fd: c_int) {
 /// As for close(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if mark(fd) == Mark::Own {
+        // A loop over all numbers finds nothing there.
+        return int(result(Err(Errno(libc::EBADF))));
+    }
     let_go(fd);
     kernel::close(fd)
 }
@@ -51,7 +56,20 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         marked(first, last).for_each(|(fd, _)| let_go(fd));
     }
-    int(call!(SYS_close_range, first, last, flags))
+    close_between(first, last, flags)
+}
+
+/// Closes the descriptors of a range, but for those that are this library's own.
+pub fn close_between(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let mut from = first;
+    for (fd, _) in marked(first, last).filter(|(_, mark)| *mark == Mark::Own) {
+        let own = fd.cast_unsigned();
+        if own > from && call!(SYS_close_range, from, own - 1, flags) < 0 {
+            return -1;
+        }
+        from = own + 1;
+    }
+    if from > last && from > first { 0 } else { int(call!(SYS_close_range, from, last, flags)) }
 }
 
 /// `dup`.
@@ -83,6 +101,11 @@ unsafe extern "C" fn dup2(fd: c_int, new: c_int) -> c_int {
 /// As for dup3(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
+    if mark(new) == Mark::Own {
+        // A number that the program chose, and that we have: dup(2) has this for a number that is
+        // just being taken.
+        return int(result(Err(Errno(libc::EBUSY))));
+    }
     let done = int(call!(SYS_dup3, fd, new, flags));
     if done >= 0 {
         let_go(new);
@@ -93,7 +116,7 @@ unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
 /// The kernel made another descriptor of one: it is what that is.
 fn doubled(fd: c_int, new: c_int) -> c_int {
     let what = mark(fd);
-    if new < 0 || what == Mark::Foreign {
+    if new < 0 || matches!(what, Mark::Foreign | Mark::Own) {
         return new;
     }
     if what == Mark::Listening || with(|worker| worker.calls().dup(fd, new)).is_ok() {

@@ -4,7 +4,8 @@
 //! connection over our link goes to [`posix`]; everything else goes to the kernel, as it came.
 //!
 //! ```text
-//! the program ─► opening, data, watching ─► worker ─► posix ─► silo, stack, link
+//! the program ─► opening, data, watching ─► worker ─► posix ─► silo, stack
+//!                      │                      ├──► sharing ─► other workers, the link
 //!                      │                      └──► seats ─► the keeper (nearside run)
 //!                      └──► kernel: what is not ours
 //! ```
@@ -12,15 +13,15 @@
 //! - A **listener** is a socket of the kernel, which listens there too: so nobody else gets its
 //!   port, and it is told as what it is after fork(2) and execve(2). The keeper resets what
 //!   connects to it from the kernel's side.
-//! - The process that first watches a listener, accepts or connects is a **worker**: it gets the
-//!   link from the keeper, and has stack and timers in its own thread. A process that only listens,
-//!   such as nginx's master, never does.
+//! - A process that watches a listener, accepts or connects is a **worker**: it gets a seat at the
+//!   link from the keeper, beside those of others, and has stack and timers in its own thread. A
+//!   process that only listens, such as nginx's master, never does.
 //! - A **connection's descriptor** is one of the kernel's that nothing can be done with (`O_PATH`):
 //!   its number is nobody else's.
 //! - A child that fork(2) makes of a worker owns nothing of it.
 //!
 //! One thread of a process, the one that took the seat, has the connections; calls of others on
-//! them fail with `EOPNOTSUPP`.
+//! them fail with `EOPNOTSUPP`, and the operator is told.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("`fcntl` and `ioctl` rely on how x86-64 and AArch64 Linux pass variadic arguments");
@@ -33,6 +34,7 @@ mod listeners;
 mod marks;
 mod opening;
 mod process;
+mod selecting;
 mod watches;
 mod watching;
 mod worker;

@@ -53,7 +53,7 @@ pub fn share(fd: c_int) {
 pub fn adopt(fd: c_int) -> Result<bool> {
     match mark(fd) {
         Mark::Connection | Mark::Listener => return Ok(true),
-        Mark::Set => return Ok(false),
+        Mark::Set | Mark::Own => return Ok(false),
         // After execve(2) nobody knows it but the kernel.
         Mark::Foreign if !is_to_be_ours(fd) => return Ok(false),
         Mark::Foreign | Mark::Listening => {}
@@ -74,6 +74,7 @@ pub fn adopt(fd: c_int) -> Result<bool> {
     };
     with(|worker| {
         worker.calls().adopt_listener(fd, &adopted);
+        worker.tell_doors();
         Ok(())
     })?;
     set_mark(fd, Mark::Listener);

@@ -16,6 +16,8 @@ pub enum Mark {
     Listening = 3,
     /// A set of the kernel's that watches ours, too.
     Set = 4,
+    /// This library's own: the program does not know that there is such a one.
+    Own = 5,
 }
 
 /// Descriptors that are told apart; those beyond are the kernel's. More than any limit that is
@@ -33,6 +35,7 @@ pub fn mark(fd: i32) -> Mark {
         2 => Mark::Listener,
         3 => Mark::Listening,
         4 => Mark::Set,
+        5 => Mark::Own,
         _ => Mark::Foreign,
     }
 }

@@ -56,7 +56,7 @@ unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
     match mark(fd) {
-        Mark::Foreign | Mark::Set => int(call!(SYS_accept4, fd, addr, len, flags)),
+        Mark::Foreign | Mark::Set | Mark::Own => int(call!(SYS_accept4, fd, addr, len, flags)),
         Mark::Connection => int(result(Err(Errno(libc::EINVAL)))),
         Mark::Listener | Mark::Listening => {
             let accepted = accept_ours(fd, flags);

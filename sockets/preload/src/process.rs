@@ -1,9 +1,9 @@
 //! The process begins, and has children.
 
-use crate::descriptors::let_go;
-use crate::kernel::{call, int};
+use crate::descriptors::{close_between, let_go};
+use crate::kernel::{self, call, int};
 use crate::marks::{Mark, marked, set_mark};
-use crate::worker::{self, Place};
+use crate::worker::{self, Place, place};
 use core::ffi::{CStr, c_char, c_int};
 use libc::pid_t;
 use seats::{CHANNEL, TERMS, Terms};
@@ -20,6 +20,7 @@ extern "C" fn begin() {
     if let Some(place) = place_from_environment() {
         let kept = OWN.iter().filter_map(|name| CString::new(format!("{name}={}", variable(name)?)).ok());
         KEPT.get_or_init(|| kept.collect());
+        set_mark(place.channel, Mark::Own);
         worker::set_place(place);
         // SAFETY: the function is one of this library, which is not unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(on_child)) };
@@ -109,7 +110,12 @@ extern "C" fn on_child() {
         match mark {
             Mark::Connection | Mark::Set => set_mark(fd, Mark::Foreign),
             Mark::Listener => set_mark(fd, Mark::Listening),
-            Mark::Listening | Mark::Foreign => {}
+            Mark::Own if place().is_some_and(|place| place.channel != fd) => {
+                // The seat is free when its process ends, whatever children it has.
+                set_mark(fd, Mark::Foreign);
+                kernel::close(fd);
+            }
+            Mark::Own | Mark::Listening | Mark::Foreign => {}
         }
     }
 }
@@ -132,5 +138,5 @@ unsafe extern "C" fn vfork() -> pid_t {
 unsafe extern "C" fn closefrom(first: c_int) {
     let first = first.max(0).cast_unsigned();
     marked(first, u32::MAX).for_each(|(fd, _)| let_go(fd));
-    call!(SYS_close_range, first, u32::MAX, 0);
+    close_between(first, u32::MAX, 0);
 }

@@ -69,7 +69,11 @@ pub fn watch_ours(set: c_int, op: c_int, fd: c_int, events: u32, data: u64) -> R
             worker.calls().create_set(set);
             set_mark(set, Mark::Set);
         }
-        worker.calls().control(set, op, fd, events, data)
+        worker.calls().control(set, op, fd, events, data)?;
+        if mark(fd) == Mark::Listener {
+            worker.tell_doors();
+        }
+        Ok(())
     })
 }
 
@@ -126,7 +130,7 @@ unsafe extern "C" fn epoll_pwait2(
     int(result(with(|worker| wait(worker, set, (events, most), timeout, mask))))
 }
 
-fn duration(time: &timespec) -> Duration {
+pub fn duration(time: &timespec) -> Duration {
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
     u64::try_from(time.tv_sec).map_or(Duration::MAX, |seconds| Duration::new(seconds, nanos))
 }
@@ -232,7 +236,7 @@ unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int,
 ///
 /// # Safety
 /// `count` entries can be read and written at `fds`; the mask is null or one.
-unsafe fn poll_all(fds: *mut pollfd, count: nfds_t, timeout: Duration, mask: *const sigset_t) -> c_int {
+pub unsafe fn poll_all(fds: *mut pollfd, count: nfds_t, timeout: Duration, mask: *const sigset_t) -> c_int {
     // SAFETY: as the caller says.
     let entries: &mut [pollfd] = if count == 0 || !is_plausible(fds.cast()) {
         &mut []
@@ -260,7 +264,7 @@ fn adopt_listening(fd: c_int) -> Result<bool> {
     match mark(fd) {
         Mark::Connection | Mark::Listener => Ok(true),
         Mark::Listening => adopt(fd),
-        Mark::Foreign | Mark::Set => Ok(false),
+        Mark::Foreign | Mark::Set | Mark::Own => Ok(false),
     }
 }
 

@@ -1,19 +1,21 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
 use crate::kernel::{self, call, is_listened_on};
+use crate::marks::{Mark, set_mark};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
 use link::{Capabilities, Counters, Link, LinkState, Receive, Reopened, Transmit};
 use memif::MemifLink;
-use posix::{Attempt, Calls, Defaults, Errno, Result, SocketTable};
+use posix::{Attempt, Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
 use seats::Terms;
+use sharing::{PassingCounters, SeatedLink, SharedMemory, seat_of_port};
 use silo::Silo;
-use stack::{Address, Config, LinkOffload, Seeds, Stack};
+use stack::{Address, Config, LinkOffload, ReturnPath, Seeds, Stack};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use tap::Tap;
@@ -87,7 +89,7 @@ impl Link for AnyLink {
 
 /// A worker.
 pub struct SeatedWorker {
-    silo: Silo<AnyLink, SocketTable>,
+    silo: Silo<SeatedLink<AnyLink>, SocketTable>,
     carrier: LinkState,
     /// When the link was last looked after.
     looked_after: Time,
@@ -95,13 +97,15 @@ pub struct SeatedWorker {
     more: bool,
     deadline: Time,
     turns: u64,
-    /// Ports whose listeners were closed here, while another process listens there: a worker that
-    /// is to follow this one, or is there already and waits for the seat.
+    /// Ports whose listeners were closed here, while another process listens there: one that has a
+    /// seat, or is to have one.
     left_to_others: Vec<u16>,
     /// A listener was closed since the last turn.
     listener_closed: bool,
     /// Held as long as the seat is this process's.
-    _seat: OwnedFd,
+    held: OwnedFd,
+    /// The link's descriptors that the keeper gave, which the link has.
+    of_link: Vec<c_int>,
 }
 
 /// Descriptors that a wait is about, where the caller has few.
@@ -109,8 +113,10 @@ const MOST_WAITED: usize = 8;
 
 impl SeatedWorker {
     fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
-        let seat = seats::ask_for_seat(channel)?;
-        let link = open_link(terms, Reopened { text: seat.text, descriptors: seat.descriptors })?;
+        let seats::Seat { text, descriptors, held } = seats::ask_for_seat(channel)?;
+        let Given { number, memory, bells, link, of_link } = Given::read(terms, &text, descriptors)?;
+        let (seats, secrets) = (memory.seats(), memory.secrets());
+        let link = SeatedLink::new(link, memory, number, bells)?;
         let capabilities = link.capabilities();
         let mut config = Config::new(mac_of(terms), capabilities.mtu);
         let own = terms.addresses.iter().map(|own| Address { ip: own.address, prefix_len: own.prefix });
@@ -119,11 +125,15 @@ impl SeatedWorker {
         config.shared_frames = capabilities.shared_frames;
         config.tcp = tcp::Config { nagle: true, ..tcp::Config::default() };
         config.detection = stack::Detection::Announce;
+        config.steered = true;
         let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
         let now = Clock.now();
-        let mut stack = Stack::new(config, offload, &seeds()?, now);
+        let mut stack = Stack::new(config, offload, &seeds(&secrets), now);
+        stack.share_listeners();
+        stack.set_return_path(Box::new(OwnPorts { seat: number, seats }));
         stack.on_link_up();
-        let app = SocketTable::new(Defaults::default());
+        let mut app = SocketTable::new(Defaults::default());
+        app.share_ports();
         let silo = Silo { link, stack, app };
         Ok(Self {
             silo,
@@ -134,7 +144,8 @@ impl SeatedWorker {
             turns: 0,
             left_to_others: Vec::new(),
             listener_closed: false,
-            _seat: seat.held,
+            held,
+            of_link,
         })
     }
 
@@ -161,7 +172,28 @@ impl SeatedWorker {
         let turn = self.silo.turn(now);
         self.more = turn.more;
         self.deadline = turn.deadline;
+        while let Some(message) = self.silo.link.poll_message() {
+            // What is not understood is nobody's: the connection's next segment is answered so.
+            if let Some(moved) = MovedConnection::from_bytes(&message) {
+                self.calls().take_moved(&moved);
+            }
+        }
+        if self.silo.app.has_unclaimed() {
+            self.give_unclaimed();
+        }
         self.calls().after_turn();
+    }
+
+    /// Connections that nobody accepted before their listener was closed go to a worker whose is
+    /// not.
+    #[cold]
+    fn give_unclaimed(&mut self) {
+        let Silo { link, stack, app } = &mut self.silo;
+        Calls { stack, table: app }.give_unclaimed(|moved| {
+            let (remote, local) = (moved.migrant.remote, moved.migrant.local);
+            let to = link.successor(remote, local);
+            to.is_some_and(|to| link.leave_to(to, remote, local, &moved.to_bytes()))
+        });
     }
 
     #[cold]
@@ -175,18 +207,29 @@ impl SeatedWorker {
         if !self.left_to_others.is_empty() {
             self.listener_closed = false;
             self.left_to_others.retain(|port| is_listened_on(*port));
-            self.silo.stack.leave_to_others(self.left_to_others.clone());
+            self.silo.link.set_awaited(&self.left_to_others);
         }
     }
 
-    /// A listener is closed here: who asks for it before the next process has the seat is not to
-    /// hear that nobody listens, as long as anybody does. The kernel says so once the descriptor is
-    /// closed, which it is before the next turn.
+    /// The other workers hear where this one accepts, after that has changed.
+    pub fn tell_doors(&mut self) {
+        let doors: Vec<(u16, bool)> = self.silo.app.doors().collect();
+        self.left_to_others.retain(|port| !doors.iter().any(|(open, _)| open == port));
+        self.silo.link.set_doors(&doors);
+    }
+
+    /// A listener is closed here: who asks for it before another process accepts is not to hear that
+    /// nobody listens, as long as anybody does. The kernel says so once the descriptor is closed,
+    /// which it is before the next turn.
     pub fn on_listener_closed(&mut self, port: u16) {
         if !self.left_to_others.contains(&port) {
             self.left_to_others.push(port);
         }
         self.listener_closed = true;
+        self.tell_doors();
+        if self.silo.app.has_unclaimed() {
+            self.give_unclaimed();
+        }
     }
 
     /// Takes a turn where much waits to leave.
@@ -275,27 +318,99 @@ impl SeatedWorker {
         }
     }
 
-    /// The process ends: what was written leaves, as far as the link takes it at once.
+    /// The process ends: what was written leaves, and is waited for until the peers have it, for
+    /// nobody else would send it again. On the kernel's sockets that is the kernel's affair.
     fn leave(&mut self) {
         let ours: Vec<i32> = self.silo.app.ours().collect();
         for fd in ours {
             let closed = self.calls().close(fd);
             debug_assert!(closed.is_ok(), "it was told as ours");
         }
-        for _ in 0..LAST_TURNS {
+        self.tell_doors();
+        self.tell_losses();
+        let until = Clock.now() + LAST_WORDS;
+        loop {
             self.turn();
-            if !self.more {
+            let stack = &self.silo.stack;
+            let is_due = |info: tcp::Info| info.in_flight > 0 || info.unsent > 0;
+            let waits = stack.connection_ids().filter_map(|id| stack.info(id)).any(is_due);
+            let left = until.since(Clock.now());
+            if left.is_zero() || !(waits || self.more) {
                 return;
             }
+            // A signal's handler is the program's, which is at its end.
+            let _ = self.wait(&[], left, ptr::null());
         }
+    }
+
+    /// The operator hears of frames that were lost between workers, if any were.
+    fn tell_losses(&self) {
+        let PassingCounters { ring_full, limited, nonsense, passed, .. } = *self.silo.link.passing();
+        if ring_full + limited + nonsense > 0 {
+            say(&format!(
+                "process {} lost frames between workers: {ring_full} of {passed} that were another's, for its ring was \
+                 full; {limited} were not told to all; {nonsense} rings held nonsense",
+                std::process::id()
+            ));
+        }
+    }
+
+    /// Descriptors that are this library's own.
+    fn descriptors(&self) -> impl Iterator<Item = c_int> {
+        let held = [self.held.as_raw_fd()];
+        self.silo.link.descriptors().map(|fd| fd.as_raw_fd()).chain(held).chain(self.of_link.iter().copied())
     }
 }
 
-/// Turns that a process takes before it ends.
-const LAST_TURNS: usize = 64;
+/// How long a process that ends waits for its peers to have what it wrote. The kernel tries for
+/// longer, and no process waits.
+const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// The longest sleep: signals that come just before are seen after it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+
+/// What the keeper gave: the seat's number and what its driver says, the memory of all seats, what
+/// wakes each of them, and the link's own descriptors.
+struct Given {
+    number: usize,
+    memory: SharedMemory,
+    bells: Vec<OwnedFd>,
+    link: AnyLink,
+    of_link: Vec<c_int>,
+}
+
+impl Given {
+    fn read(terms: &Terms, text: &str, mut descriptors: Vec<OwnedFd>) -> io::Result<Self> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the keeper gave no seat");
+        let (number, text) = text.split_once(' ').unwrap_or((text, ""));
+        let number = number.parse().map_err(|_| wrong())?;
+        if descriptors.is_empty() {
+            return Err(wrong());
+        }
+        let mut rest = descriptors.split_off(1);
+        let memory = SharedMemory::open(descriptors.pop().ok_or_else(wrong)?)?;
+        if rest.len() < memory.seats() {
+            return Err(wrong());
+        }
+        let descriptors = rest.split_off(memory.seats());
+        let of_link = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        let link = open_link(terms, Reopened { text: text.to_owned(), descriptors })?;
+        Ok(Self { number, memory, bells: rest, link, of_link })
+    }
+}
+
+/// The local ports of a seat's own connections: answers to them come back to it.
+#[derive(Debug)]
+struct OwnPorts {
+    seat: usize,
+    seats: usize,
+}
+
+impl ReturnPath for OwnPorts {
+    fn returns_here(&self, _remote: SocketAddr, local: SocketAddr) -> bool {
+        seat_of_port(local.port(), self.seats) == self.seat
+    }
+}
 
 fn open_link(terms: &Terms, given: Reopened) -> io::Result<AnyLink> {
     let other = |why: &dyn core::fmt::Display| io::Error::other(why.to_string());
@@ -327,15 +442,11 @@ fn mac_of(terms: &Terms) -> Mac {
     Mac([0x02, 0x4e, last[0], last[1], last[2], last[3]])
 }
 
-fn seeds() -> io::Result<Seeds> {
-    let mut words = [0u64; 10];
-    let len = size_of_val(&words);
-    let got = call!(SYS_getrandom, words.as_mut_ptr(), len, 0);
-    if got != len as i64 {
-        return Err(io::Error::last_os_error());
-    }
-    let [a, b, c, d, e, f, g, h, i, j] = words;
-    Ok(Seeds { table: [a, b, c, d], secret: [e, f, g, h], timestamps: [i, j] })
+/// The same for all workers: sequence numbers, timestamps and cookies go on where a connection's
+/// address was another worker's before.
+fn seeds(secrets: &[u64; 10]) -> Seeds {
+    let [a, b, c, d, e, f, g, h, i, j] = *secrets;
+    Seeds { table: [a, b, c, d], secret: [e, f, g, h], timestamps: [i, j] }
 }
 
 /// What this process was told when it began.
@@ -388,7 +499,7 @@ pub fn is_here() -> bool {
 #[inline]
 pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
     if !HERE.get() {
-        return Err(Errno(libc::EOPNOTSUPP));
+        return elsewhere();
     }
     if BUSY.replace(true) {
         return Err(Errno(libc::EAGAIN));
@@ -398,6 +509,20 @@ pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
     let outcome = worker.map_or(Err(Errno(libc::EOPNOTSUPP)), act);
     BUSY.set(false);
     outcome
+}
+
+/// A thread that is not the worker has called for one of its connections, or there is no worker.
+#[cold]
+fn elsewhere<T>() -> Result<T> {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if TAKEN.load(Ordering::Relaxed) && !SAID.swap(true, Ordering::Relaxed) {
+        say(&format!(
+            "process {}: a thread has called for a connection that another thread of it opened or accepted, and got \
+             EOPNOTSUPP: connections on our stack are one thread's",
+            std::process::id()
+        ));
+    }
+    Err(Errno(libc::EOPNOTSUPP))
 }
 
 /// Makes this thread the worker, unless it is already.
@@ -421,6 +546,11 @@ pub fn become_worker() -> Result<()> {
             // SAFETY: TAKEN was ours to take, so no thread has the worker, and none holds a reference.
             unsafe { *WORKER.0.get() = Some(worker) };
             HERE.set(true);
+            let owned = with(|worker| {
+                worker.descriptors().for_each(|fd| set_mark(fd, Mark::Own));
+                Ok(())
+            });
+            debug_assert!(owned.is_ok(), "this thread has the worker");
             // SAFETY: the function is one of this library, which is not unloaded.
             unsafe { libc::atexit(on_exit) };
             Ok(())

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Longest message: a sentence.
 const LONGEST: usize = 1024;
 /// Descriptors of one message, at most.
-const MOST_DESCRIPTORS: usize = 4;
+const MOST_DESCRIPTORS: usize = 40;
 
 /// What a process asks of the keeper.
 #[derive(Clone, PartialEq, Eq, Debug)]

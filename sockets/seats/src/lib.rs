@@ -1,8 +1,8 @@
 //! What a program that runs on our stack and the keeper of its link say to each other.
 //!
 //! The program's processes inherit one end of a channel ([`CHANNEL`]), and are told by their
-//! environment what is theirs ([`TERMS`]). Whoever of them first wants frames asks for a seat,
-//! and gets the link's descriptor; whoever listens gives the keeper a share in the listening
+//! environment what is theirs ([`TERMS`]). Whoever of them wants frames asks for a seat, and gets
+//! the link's descriptors and those of what all seats share; whoever listens gives the keeper a share in the listening
 //! socket; and what is to be said to the operator goes the same way, for a program's own
 //! descriptors are not ours to write to.
 #![forbid(unsafe_code)]

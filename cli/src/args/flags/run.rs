@@ -26,6 +26,11 @@ pub(in crate::args) struct RunArgs {
     #[arg(long, value_name = "PORTS", value_delimiter = ',')]
     ports: Vec<u16>,
 
+    /// Workers that the program has, at most. There are seats at the link for twice as many, so that old and new
+    /// workers are there at once
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    workers: u8,
+
     /// The library that is preloaded [default: libnearside_preload.so beside this program, or in ../lib/nearside]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     library: Option<PathBuf>,
@@ -50,6 +55,20 @@ impl RunArgs {
             gateways: self.gateways,
             ports: self.ports,
         };
-        Ok(RunPlan { terms, library: self.library, program, arguments: words.collect() })
+        Ok(RunPlan { terms, workers: self.workers, library: self.library, program, arguments: words.collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::joined;
+    use std::ffi::OsString;
+
+    /// What stands behind `--` is a program's that is run, and nothing of it is ours to read.
+    #[test]
+    fn words_of_another_program_stay_as_they_are() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let typed = words("run --workers -1 -- iperf3 -s -1");
+        assert_eq!(joined(typed), words("run --workers=-1 -- iperf3 -s -1"));
     }
 }

@@ -21,8 +21,8 @@ pub(super) struct Listeners {
     at: Vec<(u16, IpAddr)>,
     /// Of ports whose listeners hand options on, few if any.
     options: Vec<(u16, SocketOptions)>,
-    /// Ports on which another process is about to accept.
-    others: Vec<u16>,
+    /// Other processes of the same addresses have listeners of their own.
+    shared: bool,
     /// Whose SYN was taken last: an address that may be a host's. They come in
     /// rows.
     pub last_source: IpAddr,
@@ -32,7 +32,7 @@ impl Listeners {
     /// On these ports.
     pub fn new(ports: &[u16]) -> Self {
         let last_source = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let mut this = Self { ports: Vec::new(), at: Vec::new(), options: Vec::new(), others: Vec::new(), last_source };
+        let mut this = Self { ports: Vec::new(), at: Vec::new(), options: Vec::new(), shared: false, last_source };
         this.set(ports, &[]);
         this
     }
@@ -116,10 +116,9 @@ impl Tcp {
         self.listeners.set(ports, &at);
     }
 
-    /// SYNs for these ports are dropped where nobody listens here: another process has the listener,
-    /// and answers them, when they are sent again, from this stack's place.
-    pub fn leave_to_others(&mut self, ports: Vec<u16>) {
-        self.listeners.others = ports;
+    /// A SYN that nobody here listens for may be another process's to answer.
+    pub const fn share_listeners(&mut self) {
+        self.listeners.shared = true;
     }
 
     /// Sets the options of the listener on a port, which count for its SYN,ACKs
@@ -181,12 +180,9 @@ impl Tcp {
             self.counters.listen_dropped += 1;
             return None;
         }
-        if kind == Flags::SYN.0 && self.listeners.others.contains(&flow.local_port) {
-            self.counters.listen_dropped += 1;
-            return None;
-        }
-        self.counters.refused += u64::from(kind == Flags::SYN.0);
-        if kind == Flags::SYN.0 {
+        let asks_here = kind == Flags::SYN.0 && !self.listeners.shared;
+        self.counters.refused += u64::from(asks_here);
+        if asks_here {
             self.reset_unknown(ip, &flow, envelope.mac, header, payload, out);
         } else {
             self.refuse_or_note(ip, &flow, envelope, header, payload, out);

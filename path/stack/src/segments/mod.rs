@@ -19,6 +19,7 @@ mod flows;
 mod handshake;
 mod late;
 mod listen;
+mod migrate;
 mod outbox;
 mod ports;
 mod refuse;
@@ -32,6 +33,7 @@ mod transmit;
 
 pub(crate) use arrive::LightArrival;
 pub use arrive::{Arrival, Arrived, Glance};
+pub use migrate::Migrant;
 #[cfg(test)]
 pub(crate) use outbox::MAX_PENDING;
 pub use ports::ReturnPath;

@@ -120,6 +120,31 @@ fn others_are_asked_only_where_there_are_any() {
     assert_eq!((steered.counters().refused, steered.counters().strays), (1, 0));
 }
 
+/// Where other processes have listeners, who asks for a connection is not told that nobody listens
+/// before they were asked.
+#[test]
+fn a_syn_may_be_for_another_process() {
+    let mut client = stack(1, CLIENT, false, 1);
+    let mut shared = stack(2, SERVER, true, 2);
+    shared.share_listeners();
+    let (mut there, mut out) = (Sent::default(), Sent::default());
+    client.open(None, SocketAddr::new(SERVER.into(), PORT + 1)).expect("a connection");
+    // The neighbour is asked for first.
+    client.poll_transmit(&mut there);
+    for frame in core::mem::take(&mut there.frames) {
+        let _ = shared.on_frame(&frame, false, &mut out);
+    }
+    for frame in core::mem::take(&mut out.frames) {
+        let _ = client.on_frame(&frame, false, &mut there);
+    }
+    client.poll_transmit(&mut there);
+    let syn = there.frames.pop().expect("a SYN");
+    assert!(matches!(shared.on_frame(&syn, false, &mut out), Arrived::Stray));
+    assert!(out.frames.is_empty());
+    shared.refuse(&mut out);
+    assert_eq!(out.frames.iter().map(|frame| flags(frame)).collect::<Vec<_>>(), [Flags(Flags::RST.0 | Flags::ACK.0)]);
+}
+
 #[test]
 fn a_silo_knows_what_it_owns() {
     let Scene { mut client, id, owner, other, .. } = scene(true);

@@ -2,6 +2,7 @@
 
 use super::Calls;
 use crate::errno::{Errno, Result};
+use crate::slab::NONE;
 use crate::socket::{Kind, Socket, Stream};
 use crate::table::Descriptor;
 use crate::watches::Interest;
@@ -82,7 +83,13 @@ impl Calls<'_> {
         let watches = &mut self.table.watches;
         let known = watches.find(socket.watches, set, fd);
         let watch = match (op, known) {
-            (libc::EPOLL_CTL_ADD, _) => watches.add(set, at, &mut socket.watches, interest)?,
+            (libc::EPOLL_CTL_ADD, _) => {
+                let added = watches.add(set, at, &mut socket.watches, interest)?;
+                if let Kind::Listener(listener) = &mut socket.kind {
+                    listener.put_off = false;
+                }
+                added
+            }
             (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(Errno(libc::ENOENT)),
             (libc::EPOLL_CTL_MOD, Some(watch)) => {
                 watches.modify(watch, interest)?;
@@ -90,6 +97,10 @@ impl Calls<'_> {
             }
             (libc::EPOLL_CTL_DEL, Some(watch)) => {
                 watches.remove(watch, &mut socket.watches);
+                let is_watched = socket.watches != NONE;
+                if let Kind::Listener(listener) = &mut socket.kind {
+                    listener.put_off = !is_watched;
+                }
                 return Ok(());
             }
             _ => return Err(Errno(libc::EINVAL)),

@@ -5,6 +5,7 @@ use crate::slab::NONE;
 use crate::socket::{Kind, Past, Socket};
 use app::Net;
 use core::net::SocketAddr;
+use std::collections::VecDeque;
 
 impl Calls<'_> {
     /// Has the stack accept where listeners are, and nowhere else.
@@ -26,7 +27,7 @@ impl Calls<'_> {
         }
     }
 
-    /// A listener accepts no more; what waited is reset.
+    /// A listener accepts no more; what waited is reset, or left to another process's.
     pub(crate) fn stop_listening(&mut self, at: u32) {
         let Some(socket) = self.table.sockets.get_mut(at) else { return };
         if !matches!(socket.kind, Kind::Listener(_)) {
@@ -35,7 +36,17 @@ impl Calls<'_> {
         let past = Past { local: socket.bound, error: socket.past().error, ..Past::default() };
         let Kind::Listener(listener) = core::mem::replace(&mut socket.kind, Kind::Fresh(past)) else { return };
         socket.free_port();
-        for waiting in listener.queue {
+        if self.table.shares_ports {
+            self.table.unclaimed.extend(listener.queue);
+        } else {
+            self.reset_waiting(listener.queue);
+        }
+        self.table.listeners.retain(|listener| *listener != at);
+        self.tell_listeners();
+    }
+
+    fn reset_waiting(&mut self, queue: VecDeque<u32>) {
+        for waiting in queue {
             if let Some(Socket { kind: Kind::Stream(stream), .. }) = self.table.sockets.remove(waiting)
                 && stream.closed.is_none()
             {
@@ -43,7 +54,5 @@ impl Calls<'_> {
                 self.stack.abort(stream.id);
             }
         }
-        self.table.listeners.retain(|listener| *listener != at);
-        self.tell_listeners();
     }
 }

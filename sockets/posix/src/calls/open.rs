@@ -118,7 +118,7 @@ impl Calls<'_> {
         let socket = self.socket_mut(fd)?;
         socket.any_port |= socket.bound.is_none();
         socket.bound = Some(bound);
-        socket.kind = Kind::Listener(Listener { backlog, queue: VecDeque::new(), past });
+        socket.kind = Kind::Listener(Listener { backlog, queue: VecDeque::new(), put_off: false, past });
         self.table.listeners.push(at);
         self.tell_listeners();
         Ok(())
@@ -247,7 +247,7 @@ impl Calls<'_> {
         socket.options.no_delay = adopted.no_delay;
         let backlog = usize::try_from(adopted.backlog).unwrap_or(MOST_BACKLOG).min(MOST_BACKLOG);
         let past = socket.past();
-        socket.kind = Kind::Listener(Listener { backlog, queue: VecDeque::new(), past });
+        socket.kind = Kind::Listener(Listener { backlog, queue: VecDeque::new(), put_off: false, past });
         let at = self.table.sockets.insert(socket);
         self.table.set_descriptor(fd, Descriptor::Socket(at));
         self.table.listeners.push(at);

@@ -1,135 +1,13 @@
-//! The distribution's nginx, unmodified, on our stack: by `nearside run` over a TAP device, with the
-//! kernel as the client.
+//! One worker at a time: files, slow readers, reloads, other servers that it asks.
 
-use interop::{Nearside, Program, Running, in_namespace, output, scratch, wait_for};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::server::{CURL, LARGE, NGINX, Server, get, is_followed, send, worker};
+use interop::{in_namespace, output, wait_for};
+use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-const NGINX: Program = Program::new("nginx", "nginx-light");
-const CURL: Program = Program::new("curl", "curl");
-
-/// Bytes of the large file: many times what a connection's buffers hold.
-const LARGE: usize = 3_000_000;
-
-/// nginx with its configuration in a folder of the test's own.
-struct Server {
-    keeper: Running,
-    folder: PathBuf,
-}
-
-impl Server {
-    /// Starts it as a daemon, with workers that have given root up, and waits until it answers.
-    fn start(test: &str, more: &str) -> Self {
-        let folder = scratch(test);
-        fs::create_dir_all(folder.join("html")).unwrap();
-        let large: Vec<u8> = (0..LARGE).map(|at| (at * 7 / 3) as u8).collect();
-        fs::write(folder.join("html/large"), large).unwrap();
-        fs::write(folder.join("html/small"), "a small file\n").unwrap();
-        // Whoever the worker is, it may read.
-        let readable = Command::new("chmod").args(["-R", "a+rX"]).arg(&folder).status().unwrap();
-        assert!(readable.success());
-        let here = folder.display();
-        let configuration = format!(
-            "worker_processes 1; pid {here}/pid; error_log {here}/error info; {more}
-             events {{ worker_connections 512; }}
-             http {{
-                 access_log {here}/access; sendfile on; client_body_temp_path {here}/body;
-                 server {{
-                     listen 80; listen [::]:81 ipv6only=off;
-                     location / {{ root {here}/html; }}
-                     location = /pid {{ return 200 $pid; }}
-                     location = /whole {{ return 200 $remote_addr:$server_addr:$server_port; }}
-                 }}
-             }}"
-        );
-        fs::write(folder.join("nginx.conf"), configuration).unwrap();
-        for old in ["pid", "access"] {
-            let _ = fs::remove_file(folder.join(old));
-        }
-        let mut command = Nearside::command(["run", "--link", "tap:near0,addr=10.9.0.1/24", "--addr", "10.9.0.2/24"]);
-        command.arg("--library").arg(library()).arg("--").args(nginx(&folder));
-        let mut this = Self { keeper: Running::start(&mut command), folder };
-        this.keeper.wait_until_open("10.9.0.2:80");
-        wait_for("nginx's pid file", || this.master().is_some());
-        this
-    }
-
-    /// The number of nginx's master.
-    fn master(&self) -> Option<i32> {
-        fs::read_to_string(self.folder.join("pid")).ok()?.trim().parse().ok()
-    }
-
-    fn signal(&self, signal: Signal) {
-        send(self.master().expect("a master"), signal);
-    }
-
-    /// Asks nginx by its own command, which knows nothing of us.
-    fn command(&self, order: &str) {
-        let mut words = nginx(&self.folder);
-        let mut command = Command::new(words.remove(0));
-        let _said = output(command.args(words).args(["-s", order]));
-    }
-
-    /// It was told to end: its keeper ends with its last process.
-    fn ended(&mut self) {
-        wait_for("the keeper's end", || self.keeper.has_ended());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // A daemon is nobody's child.
-        if !self.keeper.has_ended()
-            && let Some(master) = self.master().and_then(Pid::from_raw)
-        {
-            let _ = kill_process(master, Signal::TERM);
-        }
-    }
-}
-
-fn nginx(folder: &Path) -> Vec<String> {
-    ["nginx".to_owned(), "-c".to_owned(), folder.join("nginx.conf").display().to_string()].into()
-}
-
-fn send(process: i32, signal: Signal) {
-    kill_process(Pid::from_raw(process).expect("a process"), signal).expect("it takes signals");
-}
-
-/// The shared library, which cargo puts beside the tests.
-fn library() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let file = tests.parent().unwrap().join("libnearside_preload.so");
-    assert!(file.is_file(), "there is no {}", file.display());
-    file
-}
-
-/// What curl gets, on one connection where it can.
-fn get(paths: &[&str]) -> String {
-    let urls = paths.iter().map(|path| format!("http://10.9.0.2{path}"));
-    output(Command::new("curl").args(["-sS", "--fail", "--max-time", "60"]).args(urls))
-}
-
-/// The worker that answers.
-fn worker() -> i32 {
-    get(&["/pid"]).parse().expect("a process")
-}
-
-/// Whether another worker answers than the old one, while they follow each other. Nobody is refused
-/// then; who waits to be accepted when the old worker closes its listener is reset, as by an nginx
-/// whose listeners are its workers' own (`listen … reuseport`).
-fn is_followed(old: i32) -> bool {
-    let asked = Command::new("curl").args(["-sS", "--fail", "--max-time", "60", "http://10.9.0.2/pid"]).output();
-    let asked = asked.unwrap();
-    let answer = String::from_utf8(asked.stdout).unwrap();
-    let failed = asked.status.code().filter(|code| *code != 0);
-    // "Failure with receiving network data."
-    assert!(matches!(failed, None | Some(56)), "{}", String::from_utf8_lossy(&asked.stderr));
-    answer.parse().is_ok_and(|worker: i32| worker != old)
-}
 
 #[test]
 fn nginx_serves_as_it_is() {
@@ -233,6 +111,8 @@ fn nginx_passes_requests_on() {
         fs::write(&configuration, text.replace("location = /pid", &format!("{passing} location = /pid"))).unwrap();
         let old = worker();
         server.command("reload");
+        // Until it has heard of it, the old one accepts as well.
+        wait_for("the old worker's end", || !Path::new(&format!("/proc/{old}/exe")).exists());
         wait_for("a worker of the new configuration", || is_followed(old));
         for (address, path) in [("10.9.0.1:8001", "/far"), ("127.0.0.1:8002", "/near")] {
             let listener = TcpListener::bind(address).unwrap();

@@ -1,0 +1,144 @@
+//! The distribution's nginx, with a configuration and files of the test's own.
+
+use interop::{Nearside, Program, Running, output, scratch, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+pub const NGINX: Program = Program::new("nginx", "nginx-light");
+pub const CURL: Program = Program::new("curl", "curl");
+
+/// Bytes of the large file: many times what a connection's buffers hold.
+pub const LARGE: usize = 3_000_000;
+
+/// nginx with its configuration in a folder of the test's own.
+pub struct Server {
+    keeper: Running,
+    /// Where it has all that is its own.
+    pub folder: PathBuf,
+}
+
+impl Server {
+    /// Starts it as a daemon, with workers that have given root up, and waits until it answers.
+    pub fn start(test: &str, more: &str) -> Self {
+        let folder = scratch(test);
+        fs::create_dir_all(folder.join("html")).unwrap();
+        let large: Vec<u8> = (0..LARGE).map(|at| (at * 7 / 3) as u8).collect();
+        fs::write(folder.join("html/large"), large).unwrap();
+        fs::write(folder.join("html/small"), "a small file\n").unwrap();
+        // Whoever the worker is, it may read.
+        let readable = Command::new("chmod").args(["-R", "a+rX"]).arg(&folder).status().unwrap();
+        assert!(readable.success());
+        let here = folder.display();
+        let configuration = format!(
+            "worker_processes 1; pid {here}/pid; error_log {here}/error info; {more}
+             events {{ worker_connections 512; }}
+             http {{
+                 access_log {here}/access; sendfile on; client_body_temp_path {here}/body;
+                 server {{
+                     listen 80; listen [::]:81 ipv6only=off;
+                     location / {{ root {here}/html; }}
+                     location = /pid {{ return 200 $pid; }}
+                     location = /whole {{ return 200 $remote_addr:$server_addr:$server_port; }}
+                 }}
+             }}"
+        );
+        fs::write(folder.join("nginx.conf"), configuration).unwrap();
+        for old in ["pid", "access"] {
+            let _ = fs::remove_file(folder.join(old));
+        }
+        let mut command = Nearside::command(["run", "--link", "tap:near0,addr=10.9.0.1/24", "--addr", "10.9.0.2/24"]);
+        command.arg("--library").arg(library()).arg("--").args(nginx(&folder));
+        let mut this = Self { keeper: Running::start(&mut command), folder };
+        this.keeper.wait_until_open("10.9.0.2:80");
+        wait_for("nginx's pid file", || this.master().is_some());
+        this
+    }
+
+    /// The number of nginx's master.
+    pub fn master(&self) -> Option<i32> {
+        fs::read_to_string(self.folder.join("pid")).ok()?.trim().parse().ok()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        send(self.master().expect("a master"), signal);
+    }
+
+    /// Writes its configuration anew, from what it was.
+    pub fn configure(&self, change: impl FnOnce(&str) -> String) {
+        let file = self.folder.join("nginx.conf");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(file, change(&text)).unwrap();
+    }
+
+    /// Asks nginx by its own command, which knows nothing of us.
+    pub fn command(&self, order: &str) {
+        let mut words = nginx(&self.folder);
+        let mut command = Command::new(words.remove(0));
+        let _said = output(command.args(words).args(["-s", order]));
+    }
+
+    /// It was told to end: its keeper ends with its last process.
+    pub fn ended(&mut self) {
+        wait_for("the keeper's end", || self.keeper.has_ended());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A daemon is nobody's child.
+        if !self.keeper.has_ended()
+            && let Some(master) = self.master().and_then(Pid::from_raw)
+        {
+            let _ = kill_process(master, Signal::TERM);
+        }
+    }
+}
+
+fn nginx(folder: &Path) -> Vec<String> {
+    ["nginx".to_owned(), "-c".to_owned(), folder.join("nginx.conf").display().to_string()].into()
+}
+
+pub fn send(process: i32, signal: Signal) {
+    kill_process(Pid::from_raw(process).expect("a process"), signal).expect("it takes signals");
+}
+
+/// The shared library, which cargo puts beside the tests.
+pub fn library() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let file = tests.parent().unwrap().join("libnearside_preload.so");
+    assert!(file.is_file(), "there is no {}", file.display());
+    file
+}
+
+/// What curl gets, on one connection where it can.
+pub fn get(paths: &[&str]) -> String {
+    let urls = paths.iter().map(|path| format!("http://10.9.0.2{path}"));
+    output(Command::new("curl").args(["-sS", "--fail", "--max-time", "60"]).args(urls))
+}
+
+/// The worker that answers.
+pub fn worker() -> i32 {
+    get(&["/pid"]).parse().expect("a process")
+}
+
+/// What a client of its own gets, on a connection of its own.
+pub fn ask(path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect("10.9.0.2:80")?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let whole = answer.split_once("\r\n\r\n").filter(|(head, _)| head.starts_with("HTTP/1.1 200 "));
+    whole.map(|(_, body)| body.to_owned()).ok_or_else(|| io::Error::other(format!("this is no answer: {answer:?}")))
+}
+
+/// Whether another worker answers than the old one, while they follow each other: nobody is refused
+/// or reset then.
+pub fn is_followed(old: i32) -> bool {
+    worker() != old
+}

@@ -1,0 +1,198 @@
+//! Several workers at once: reloads, another number of them, one that is killed, another binary.
+
+use crate::server::{LARGE, Server, ask, get, is_followed, send, worker};
+use interop::{Program, in_namespace, wait_for};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const NEEDED: &[Program] = &[crate::server::NGINX, crate::server::CURL];
+
+/// A download at leisure.
+struct Download {
+    stream: TcpStream,
+    got: Vec<u8>,
+}
+
+impl Download {
+    fn begin() -> Self {
+        let mut stream = TcpStream::connect("10.9.0.2:80").unwrap();
+        stream.write_all(b"GET /large HTTP/1.0\r\n\r\n").unwrap();
+        Self { stream, got: Vec::new() }
+    }
+
+    /// The same, of a worker that says which it is.
+    fn begin_with() -> (i32, Self) {
+        let mut stream = TcpStream::connect("10.9.0.2:80").unwrap();
+        stream.write_all(b"GET /pid HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let is_whole = |answer: &str| {
+            let (head, body) = answer.split_once("\r\n\r\n")?;
+            let length = head.split_once("Content-Length: ")?.1.lines().next()?;
+            (length.parse() == Ok(body.len())).then(|| body.parse().ok())?
+        };
+        let worker = loop {
+            let mut some = [0; 512];
+            let len = stream.read(&mut some).unwrap();
+            assert!(len > 0, "{answer}");
+            answer.push_str(std::str::from_utf8(&some[..len]).unwrap());
+            if let Some(worker) = is_whole(&answer) {
+                break worker;
+            }
+        };
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+        let mut download = Self { stream, got: Vec::new() };
+        download.read(1_000);
+        (worker, download)
+    }
+
+    /// Reads so many bytes more.
+    fn read(&mut self, bytes: usize) {
+        let from = self.got.len();
+        self.got.resize(from + bytes, 0);
+        self.stream.read_exact(&mut self.got[from..]).unwrap();
+    }
+
+    /// Reads what is left, and looks whether all came.
+    fn end(mut self, server: &Server) {
+        self.stream.read_to_end(&mut self.got).unwrap();
+        let body = self.got.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+        let whole = fs::read(server.folder.join("html/large")).unwrap();
+        assert!(self.got[body..] == whole, "{} of {LARGE} bytes", self.got.len() - body);
+    }
+}
+
+/// The processes that answer, as many requests tell.
+fn workers(requests: usize) -> BTreeSet<i32> {
+    (0..requests).map(|_| ask("/pid").unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn a_download_outlives_three_reloads() {
+    in_namespace(NEEDED, || {
+        let mut server = Server::start("run-download", "");
+        let mut download = Download::begin();
+        for _ in 0..3 {
+            download.read(200_000);
+            let old = worker();
+            server.command("reload");
+            wait_for("a worker of the new configuration", || is_followed(old));
+        }
+        download.end(&server);
+        server.command("quit");
+        server.ended();
+    });
+}
+
+#[test]
+fn workers_become_more_and_fewer() {
+    in_namespace(NEEDED, || {
+        let mut server = Server::start("run-number", "");
+        for count in [3, 1, 2] {
+            let before = workers(20);
+            server.configure(|text| {
+                let (_, rest) = text.split_once(';').unwrap();
+                format!("worker_processes {count};{rest}")
+            });
+            server.command("reload");
+            wait_for("as many workers as are configured", || {
+                let now = workers(40);
+                now.is_disjoint(&before) && now.len() == count
+            });
+        }
+        server.command("quit");
+        server.ended();
+    });
+}
+
+/// What one worker has is its own, whatever becomes of another.
+#[test]
+fn one_of_two_workers_is_killed() {
+    in_namespace(NEEDED, || {
+        let mut server = Server::start("run-one-of-two", "");
+        server.configure(|text| text.replace("worker_processes 1", "worker_processes 2"));
+        let old = worker();
+        server.command("reload");
+        wait_for("two workers", || !workers(1).contains(&old) && workers(40).len() == 2);
+        for killed in workers(40) {
+            // Two of each worker's.
+            let mut of_killed = Vec::new();
+            let mut of_other = Vec::new();
+            while of_killed.len() < 2 || of_other.len() < 2 {
+                let (worker, download) = Download::begin_with();
+                if worker == killed { of_killed.push(download) } else { of_other.push(download) }
+            }
+            send(killed, Signal::KILL);
+            wait_for("another worker", || {
+                let now = (0..40).map(|_| ask("/pid").ok()?.parse().ok()).collect::<Option<BTreeSet<i32>>>();
+                now.is_some_and(|now| !now.contains(&killed) && now.len() == 2)
+            });
+            of_other.into_iter().for_each(|download| download.end(&server));
+            for mut download in of_killed {
+                // Nobody is left who could tell its client, before that says something.
+                let said = download.stream.write_all(b"\r\n");
+                let ended = download.stream.read_to_end(&mut download.got);
+                let failed = said.and(ended.map(|_| ())).expect_err("it is reset");
+                assert!(matches!(failed.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{failed}");
+                assert!(download.got.len() < LARGE, "what it had is all that came");
+            }
+        }
+        server.command("quit");
+        server.ended();
+    });
+}
+
+/// No request fails: not one of those that wait to be accepted when a worker closes its listener,
+/// and not one that comes while workers follow each other.
+#[test]
+fn nobody_notices_a_reload() {
+    in_namespace(NEEDED, || {
+        let mut server = Server::start("run-noticed", "");
+        let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        assert_eq!(ask("/small").unwrap(), "a small file\n");
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for _ in 0..5 {
+                let (old, before) = (worker(), answered.load(Ordering::Relaxed));
+                server.command("reload");
+                wait_for("a worker of the new configuration", || worker() != old);
+                wait_for("more answers", || answered.load(Ordering::Relaxed) > before + 20);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        server.command("quit");
+        server.ended();
+    });
+}
+
+/// The old binary's master is killed amid the change: its workers go on, and so does the new one.
+#[test]
+fn the_old_master_is_killed_amid_the_change() {
+    in_namespace(NEEDED, || {
+        let mut server = Server::start("run-change", "");
+        let (old_master, old_worker) = (server.master().unwrap(), worker());
+        server.signal(Signal::USR2);
+        wait_for("a master of the new binary", || server.master().is_some_and(|master| master != old_master));
+        wait_for("workers of both", || workers(20).len() == 2);
+        send(old_master, Signal::KILL);
+        wait_for("its end", || !Path::new(&format!("/proc/{old_master}/exe")).exists());
+        let mut download = Download::begin();
+        download.read(1_000);
+        send(old_worker, Signal::QUIT);
+        wait_for("the new worker alone", || !workers(20).contains(&old_worker));
+        download.end(&server);
+        assert_eq!(get(&["/small"]), "a small file\n");
+        server.command("quit");
+        server.ended();
+    });
+}

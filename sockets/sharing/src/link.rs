@@ -1,0 +1,285 @@
+//! A worker's link: what it receives of it, and what it passes on.
+
+use crate::memory::{Door, SharedMemory};
+use crate::passing::{Behind, LOOK_AFTER_PARKED, MOST_MOVED, PassingCounters, SeatState};
+use crate::ring::Note;
+use core::net::SocketAddr;
+use core::time::Duration;
+use link::{Capabilities, Counters, Link, LinkState, Receive};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use steer::{Kind, Tuple, kind};
+use wire::Time;
+
+/// A link that several processes have, each a seat at it.
+#[derive(Debug)]
+pub struct SeatedLink<L> {
+    link: L,
+    state: SeatState,
+}
+
+impl<L: Link> SeatedLink<L> {
+    /// Takes a seat at a link. `bells` wake the seats, in their order.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a seat that is not there, or without a bell.
+    pub fn new(link: L, memory: SharedMemory, own: usize, bells: Vec<OwnedFd>) -> io::Result<Self> {
+        if own >= memory.seats() || bells.len() != memory.seats() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no such seat"));
+        }
+        Ok(Self { link, state: SeatState::new(memory, own, bells) })
+    }
+
+    /// Where this seat accepts from now on: ports, and whether it watches for connections to them.
+    pub fn set_doors(&mut self, doors: &[(u16, bool)]) {
+        let state = &mut self.state;
+        let mut doors = doors.to_vec();
+        // Of several listeners on a port, one that is watched counts.
+        doors.sort_unstable_by_key(|(port, watched)| (*port, !watched));
+        doors.dedup_by_key(|(port, _)| *port);
+        if doors == state.doors {
+            return;
+        }
+        for (port, _) in &state.doors {
+            if !doors.iter().any(|(other, _)| other == port) {
+                state.memory.set_door(state.own, Door::Open, *port, false);
+                state.memory.set_door(state.own, Door::Watched, *port, false);
+            }
+        }
+        for (port, watched) in &doors {
+            state.memory.set_door(state.own, Door::Open, *port, true);
+            state.memory.set_door(state.own, Door::Watched, *port, *watched);
+        }
+        state.doors = doors;
+        state.memory.note_change();
+        // What is parked elsewhere may be for these.
+        for to in state.others.clone() {
+            state.tell(to);
+        }
+    }
+
+    /// SYNs for these ports wait, where no seat accepts: a process has a listener that has no seat
+    /// yet.
+    pub fn set_awaited(&mut self, ports: &[u16]) {
+        ports.clone_into(&mut self.state.awaited);
+    }
+
+    /// Another seat that a connection may be left to, which nobody has accepted here.
+    pub fn successor(&mut self, remote: SocketAddr, local: SocketAddr) -> Option<usize> {
+        self.state.look_around();
+        let hash = self.state.hasher.hash(&Tuple::of(remote, local));
+        self.state.door(hash, local.port(), 1 << self.state.own)
+    }
+
+    /// Tells another seat's worker what it needs to go on with a connection, before any frame of it
+    /// that comes by this seat. Whether there was room.
+    pub fn leave_to(&mut self, to: usize, remote: SocketAddr, local: SocketAddr, message: &[u8]) -> bool {
+        let state = &mut self.state;
+        let note = Note { is_message: true, ..Note::default() };
+        if !state.filling.push(&state.memory, (state.own, to), message, note) {
+            state.counters.ring_full += 1;
+            return false;
+        }
+        state.untold |= 1 << to;
+        state.tell_all();
+        if state.moved.len() >= MOST_MOVED {
+            state.moved.pop_front();
+        }
+        state.moved.push_back((state.hasher.hash(&Tuple::of(remote, local)), to));
+        state.counters.left_to_others += 1;
+        true
+    }
+
+    /// What another worker said to this one.
+    pub fn poll_message(&mut self) -> Option<Vec<u8>> {
+        self.state.messages.pop_front()
+    }
+
+    /// What passed between this seat and others.
+    pub const fn passing(&self) -> &PassingCounters {
+        &self.state.counters
+    }
+
+    /// The descriptors that this holds, beside the link's.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.state.bells.iter().map(AsFd::as_fd).chain([self.state.memory.as_fd()])
+    }
+}
+
+/// The receive half of a [`SeatedLink`], around that of its link.
+#[derive(Debug)]
+pub struct SeatedRx<'a, R> {
+    link: R,
+    state: &'a mut SeatState,
+}
+
+impl<R: Receive> SeatedRx<'_, R> {
+    /// Reads the link, if nobody else does.
+    fn read(&mut self, now: Time, max: usize) {
+        let Some(reading) = self.state.memory.begin_reading(self.state.own, now) else { return };
+        let count = self.link.receive(now, max);
+        if self.state.others.is_empty() {
+            self.state.straight = count;
+        } else {
+            for index in 0..count {
+                if self.state.keeps(self.link.frame(index), self.link.verified(index)) {
+                    self.state.behind.push(Behind::Own(index));
+                }
+            }
+            self.state.tell_all();
+        }
+        self.state.memory.end_reading(reading);
+    }
+
+    fn behind(&self, index: usize) -> Option<&Behind> {
+        self.state.behind.get(index.checked_sub(self.state.straight)?)
+    }
+}
+
+impl<R: Receive> Receive for SeatedRx<'_, R> {
+    fn receive(&mut self, now: Time, max: usize) -> usize {
+        let state = &mut *self.state;
+        state.now = now;
+        state.get_up();
+        state.look_around();
+        state.straight = 0;
+        // What was passed on came before what is read now; half of the burst each, where both have
+        // so many.
+        state.take_passed(max.div_ceil(2));
+        if !state.parked.is_empty() {
+            state.take_parked(max.div_ceil(2));
+        }
+        let room = max - state.behind.len().min(max);
+        self.read(now, room);
+        self.state.straight + self.state.behind.len()
+    }
+
+    fn frame(&self, index: usize) -> &[u8] {
+        match self.behind(index) {
+            None => self.link.frame(index),
+            Some(Behind::Own(index)) => self.link.frame(*index),
+            Some(Behind::Passed { bytes, .. }) => self.state.bytes.get(bytes.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn verified(&self, index: usize) -> bool {
+        match self.behind(index) {
+            None => self.link.verified(index),
+            Some(Behind::Own(index)) => self.link.verified(*index),
+            Some(Behind::Passed { note, .. }) => note.verified,
+        }
+    }
+
+    #[cold]
+    fn stray(&mut self, index: usize) -> bool {
+        let own = match self.behind(index) {
+            None => Some(index),
+            Some(Behind::Own(own)) => Some(*own),
+            Some(Behind::Passed { .. }) => None,
+        };
+        if let Some(own) = own {
+            let note = Note { verified: self.link.verified(own), ..Note::default() };
+            return self.state.pass_stray(self.link.frame(own), note);
+        }
+        let behind = self.behind(index).cloned();
+        match behind {
+            Some(Behind::Passed { bytes, note, .. }) => {
+                let frame = self.state.bytes.get(bytes).unwrap_or_default().to_vec();
+                let at = index - self.state.straight;
+                if let Some(Behind::Passed { is_stray, .. }) = self.state.behind.get_mut(at) {
+                    *is_stray = true;
+                }
+                self.state.pass_stray(&frame, note)
+            }
+            Some(Behind::Own(_)) | None => false,
+        }
+    }
+
+    fn release(&mut self) {
+        self.link.release();
+        let state = &mut *self.state;
+        // Flows that were looked for from seat to seat are here: they need not be looked for again.
+        let found = state.behind.iter().filter_map(|behind| match behind {
+            Behind::Passed { bytes, note, is_stray: false } if note.visited != 0 => state.bytes.get(bytes.clone()),
+            _ => None,
+        });
+        for frame in found {
+            if let Kind::Segment(tuple, _) = kind(frame) {
+                state.memory.set_hint(state.hasher.hash(&tuple), state.own);
+            }
+        }
+        state.straight = 0;
+        state.behind.clear();
+        state.bytes.clear();
+        state.tell_all();
+    }
+}
+
+impl<L: Link> Link for SeatedLink<L> {
+    type Rx<'a>
+        = SeatedRx<'a, L::Rx<'a>>
+    where
+        Self: 'a;
+    type Tx<'a>
+        = L::Tx<'a>
+    where
+        Self: 'a;
+
+    fn capabilities(&self) -> Capabilities {
+        self.link.capabilities()
+    }
+
+    fn split(&mut self) -> (Self::Rx<'_>, Self::Tx<'_>) {
+        let (rx, tx) = self.link.split();
+        (SeatedRx { link: rx, state: &mut self.state }, tx)
+    }
+
+    fn poll_control(&mut self, now: Time) -> LinkState {
+        self.link.poll_control(now)
+    }
+
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        let mut nap = timeout;
+        let mut fds = Vec::new();
+        if let Some(wake) = wake {
+            fds.push(rustix::event::PollFd::from_borrowed_fd(wake, rustix::event::PollFlags::IN));
+        }
+        nap = nap.min(self.arm(&mut |fd| {
+            fds.push(rustix::event::PollFd::from_borrowed_fd(fd, rustix::event::PollFlags::IN));
+        }));
+        let nap = rustix::event::Timespec {
+            tv_sec: i64::try_from(nap.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: nap.subsec_nanos().into(),
+        };
+        match rustix::event::poll(&mut fds, Some(&nap)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        let Self { link, state } = self;
+        state.asleep = true;
+        let has_news = state.memory.lie_down(state.own) || state.left != 0 || state.seen != state.memory.changes();
+        let nap = link.arm(each);
+        if let Some(bell) = state.bells.get(state.own) {
+            each(bell.as_fd());
+        }
+        match (has_news, state.parked.is_empty()) {
+            (true, _) => Duration::ZERO,
+            (false, false) => nap.min(LOOK_AFTER_PARKED),
+            (false, true) => nap,
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.link.counters()
+    }
+}
+
+impl<L> Drop for SeatedLink<L> {
+    fn drop(&mut self) {
+        self.state.memory.vacate(self.state.own);
+    }
+}
