@@ -52,6 +52,7 @@ mod secured_upstreams;
 mod sent;
 mod sizes;
 mod stapled;
+mod streams;
 mod theirs;
 mod tree;
 mod twins;
