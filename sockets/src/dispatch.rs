@@ -472,7 +472,10 @@ fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot:
     if why == Closed::Reset {
         net.counters.resets_received += u64::from(!connecting);
     }
-    if why == Closed::Aborted && !unix && !connecting {
+    // Where our FIN follows all that was queued, nothing is missing: the kernel goes on delivering what its
+    // peer has not taken, which a reset would take back (RFC 9112 §9.6).
+    let is_whole = flags.has(Flags::SHUT);
+    if why == Closed::Aborted && !unix && !connecting && !is_whole {
         // With nothing to linger for, closing resets (RFC 9293 §3.10.5,
         // socket(7)).
         net.counters.resets_sent += 1;

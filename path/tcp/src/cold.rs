@@ -252,9 +252,10 @@ impl Cold {
         if config.pace_start { self.congestion.pacing_rate(srtt_us, self.unclocked) } else { None }
     }
 
-    /// RCV.NXT is now here, and the window's edge there.
-    pub fn pass_late(&mut self, rcv_nxt: SeqNum, edge: SeqNum, ts_recent: u32) {
-        if self.late.as_mut().is_some_and(|late| late.pass(rcv_nxt, edge, ts_recent)) {
+    /// RCV.NXT is now here, and the window's edge there. Looked at with each segment that
+    /// arrives, whichever way it takes, so that they agree on when nothing is late any more.
+    pub fn pass_late(&mut self, (rcv_nxt, edge): (SeqNum, SeqNum), ts_recent: u32, now_ms: u32) {
+        if self.late.as_mut().is_some_and(|late| late.is_over(now_ms) || late.pass(rcv_nxt, edge, ts_recent)) {
             self.late = None;
         }
     }

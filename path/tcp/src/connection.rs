@@ -353,9 +353,6 @@ impl Connection {
 
     /// Gives up the cold part and the slow path once nothing needs them.
     pub(crate) fn settle(&mut self) {
-        if let Some(cold) = &mut self.cold {
-            cold.late = cold.late.filter(|late| !late.is_over(self.last_rx));
-        }
         match &self.cold {
             None => self.flags.clear(Flags::SLOW),
             Some(cold) if cold.undisturbed() && self.dupacks == 0 => {

@@ -20,7 +20,11 @@ macro_rules! differences {
         if cold.is_some() || $other.cold.is_some() {
             let [cold, other] = [cold, &$other.cold].map(|cold| format!("{cold:?}"));
             if cold != other {
-                let told = |cold: String| cold.chars().take(MOST_TOLD).collect::<String>();
+                // From a little before where they part.
+                let alike = cold.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
+                let told = |cold: String| {
+                    cold.chars().skip(alike.saturating_sub(MOST_TOLD / 2)).take(MOST_TOLD).collect::<String>()
+                };
                 found.push(format!("cold part {} / {}", told(cold), told(other)));
             }
         }

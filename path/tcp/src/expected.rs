@@ -177,7 +177,7 @@ impl Connection {
         let idle = cx.now_ms.wrapping_sub(self.last_rx);
         let rested = self.has_rested(cx);
         if let Some(cold) = &mut self.cold {
-            cold.pass_late(self.rcv_nxt, self.rcv_adv, self.ts_recent);
+            cold.pass_late((self.rcv_nxt, self.rcv_adv), self.ts_recent, cx.now_ms);
             self.on_peer_heard();
             self.try_longer(cx.now_ms);
         }

@@ -396,7 +396,11 @@ impl Connection {
         let mss = u32::from(self.mss);
         let waiting = if self.flags.has(Flags::FIN_SENT) { 0 } else { self.rope.len() - in_flight };
         let len = waiting.min(mss);
-        let again = len == 0 || len > self.snd_wnd.saturating_sub(in_flight);
+        let fits = len > 0 && len <= self.snd_wnd.saturating_sub(in_flight);
+        // On a sealed connection what waits may have no record yet: it is under the next keys, which
+        // follow the acknowledgement of what is in flight.
+        let (len, last) = if fits { self.fix(len, waiting, u32::MAX, 0) } else { (0, false) };
+        let again = len == 0;
         let emit = if again {
             let (seq, len) = self.last_segment();
             let nxt = self.nxt;
@@ -404,16 +408,10 @@ impl Connection {
                 cold.rack.on_probe(seq, nxt, cx.now);
             }
             self.emit_again(cx, seq, len)
+        } else if last && self.fin_waits() {
+            self.emit_fin(cx, in_flight, len, Bits::ACK.union(Bits::PSH))
         } else {
-            let (len, last) = self.fix(len, waiting, u32::MAX, 0);
-            if len == 0 {
-                return None;
-            }
-            if last && self.fin_waits() {
-                self.emit_fin(cx, in_flight, len, Bits::ACK.union(Bits::PSH))
-            } else {
-                self.emit_data(cx, in_flight, len, last)
-            }
+            self.emit_data(cx, in_flight, len, last)
         };
         let end = self.nxt;
         if let Some(cold) = &mut self.cold {

@@ -54,6 +54,21 @@ fn seeds_with_a_reordering_timer() {
     }
 }
 
+/// Those of ten thousand in which an acknowledgement came when nothing was late any more, by a short
+/// way.
+#[test]
+fn seeds_with_late_segments() {
+    for seed in [2_534, 3_984] {
+        assert_eq!(simulate(seed).tally.violations, Vec::<String>::new(), "seed {seed}");
+    }
+}
+
+/// One of ten thousand in which an update of keys was lost, with more to send behind it.
+#[test]
+fn a_seed_with_a_lost_key_update() {
+    assert_eq!(simulate(1_695).tally.violations, Vec::<String>::new());
+}
+
 /// One of ten thousand in which a segment came again at the time of a keepalive
 /// probe, each time: its acknowledgement was thought to be in the probe.
 #[test]

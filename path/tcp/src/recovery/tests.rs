@@ -492,3 +492,23 @@ fn a_recovery_sends_less_than_arrives() {
     // With what the first brought that is nine.
     assert_eq!(sent, 9 * ssthresh / flight, "{ssthresh} of {flight}");
 }
+
+/// What waits for the next keys has no record: the probe is what was sent last, a key update that
+/// nobody has heard of, without which these keys never come.
+#[test]
+fn a_probe_before_new_keys_is_what_was_sent_last() {
+    let mut sender = Sender::new(true, true, 10_000);
+    sender.at(1_100);
+    sender.ack(10_001, 1_000, &[]);
+    assert!(sender.connection.secure((22, 16_384), 100));
+    sender.connection.say(rope::Message::KeyUpdate);
+    sender.connection.wait_for_keys();
+    let update = sender.poll();
+    assert_eq!((starts(&update), update[0].len), (vec![10_001], 27));
+    sender.connection.send_bytes(&[7; 15]).expect("there is room");
+    assert_eq!(starts(&sender.poll()), [0; 0]);
+    let probe = sender.time_out();
+    assert_eq!((starts(&probe), probe[0].len, sender.counters.loss_probes), (vec![10_001], 27, 1));
+    let again = sender.time_out();
+    assert_eq!((starts(&again), again[0].len, sender.counters.timeouts), (vec![10_001], 27, 1));
+}

@@ -51,6 +51,7 @@ mod secured;
 mod secured_upstreams;
 mod sent;
 mod sizes;
+mod slow_readers;
 mod stapled;
 mod streams;
 mod theirs;

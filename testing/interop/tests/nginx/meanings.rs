@@ -198,6 +198,15 @@ fn upstreams() -> Vec<Case> {
                 vec![get("/cookie/one.example"), get("/cookie/.two.example"), get("/cookie/sixth.example")],
             )
         },
+    ]
+}
+
+/// What upstreams say of when something was modified.
+const TIMES: [&str; 3] = ["yesterday", "", "Wed,%2010%20Nov%202010%2010:00:10%20GMT"];
+
+/// Bodies of requests that are passed on, and of what is answered.
+fn bodies() -> Vec<Case> {
+    vec![
         Case {
             has: &["X-Body: 0123456789", "[0123456789]"],
             ..case(
@@ -207,6 +216,33 @@ fn upstreams() -> Vec<Case> {
                  location /e { proxy_pass http://127.0.0.1:9100/404; proxy_intercept_errors on; error_page 404 /page; }
                  location /page { return 200 \"[$request_body]\"; } }",
                 vec![post("/", "0123456789"), post("/e", "0123456789"), get("/")],
+            )
+        },
+        Case {
+            has: &["Last-Modified: yesterday", "Last-Modified: Wed, 10 Nov 2010 10:00:10 GMT"],
+            // nginx does not know how long it becomes.
+            differs: &[("Connection: close\nContent-Type", "Connection: close\nContent-Length: 7\nContent-Type")],
+            ..case(
+                "when a content was changed is not told of one that becomes another, readable or not",
+                "server { listen 127.0.0.1:PORT; location / { proxy_pass http://127.0.0.1:9100; }
+                 location /ssi { ssi on; rewrite ^/ssi(.*) $1 break; proxy_pass http://127.0.0.1:9100; }
+                 location /sub { sub_filter a b; rewrite ^/sub(.*) $1 break; proxy_pass http://127.0.0.1:9100; } }",
+                ["", "/ssi", "/sub"].iter().flat_map(|place| TIMES.map(|time| format!("GET {place}/modified/{time} HTTP/1.0\r\n\r\n").into_bytes())).collect(),
+            )
+        },
+        Case {
+            has: &["POST /+ HTTP", "200 []", "200 [0123456789]"],
+            ..case(
+                "where a request goes is found out before its body is read",
+                "server { listen 127.0.0.1:PORT; error_page 500 502 = /page;
+                 location / { proxy_pass http://127.0.0.1:9100/$request_body+; }
+                 location /http { proxy_pass http://$arg_to; proxy_set_body a; } location /grpc { grpc_pass grpc://$arg_to; }
+                 location /fastcgi { fastcgi_pass $arg_to; } location /scgi { scgi_pass $arg_to; }
+                 location /uwsgi { uwsgi_pass $arg_to; }
+                 location /page { return 200 \"$status [$request_body]\"; } }",
+                ["/", "/http", "/grpc", "/fastcgi", "/scgi", "/uwsgi", "/http?to=name.example", "/scgi?to=a:b"]
+                    .map(|target| post(target, "0123456789"))
+                    .into(),
             )
         },
     ]
@@ -257,7 +293,14 @@ fn serve(mut stream: TcpStream) {
         let status = if target == "/404" { "404 Not Found" } else { "200 OK" };
         let domain = target.strip_prefix("/cookie/");
         let cookie = domain.map_or(String::new(), |domain| format!("Set-Cookie: {domain}=1; Domain={domain}\r\n"));
-        format!("HTTP/1.1 {status}\r\nConnection: close\r\n{cookie}Content-Length: {}\r\n\r\n{line}", line.len())
+        let modified = target.strip_prefix("/modified/").map_or(String::new(), |modified| {
+            format!("Content-Type: text/html\r\nLast-Modified: {}\r\nETag: \"a\"\r\n", modified.replace("%20", " "))
+        });
+        let body = if modified.is_empty() { &line } else { "content" };
+        format!(
+            "HTTP/1.1 {status}\r\nConnection: close\r\n{cookie}{modified}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
     };
     let _ = stream.write_all(answer.as_bytes());
 }
@@ -300,7 +343,7 @@ fn said(port: u16, request: &[u8]) -> String {
 
 #[test]
 fn directives_and_variables_mean_what_they_mean_to_nginx() {
-    compare("nginx-meanings", || [names(), scripts(), upstreams(), connections()].concat(), serve);
+    compare("nginx-meanings", || [names(), scripts(), upstreams(), bodies(), connections()].concat(), serve);
 }
 
 /// Asks both the same, in this folder, with this upstream.

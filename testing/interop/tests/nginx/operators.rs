@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Where each listens, one after the other.
-const ADDRESS: &str = "127.0.0.1:80";
+pub(crate) const ADDRESS: &str = "127.0.0.1:80";
 
 /// One of them, serving in a folder of its own.
 pub(crate) struct Server {

@@ -366,6 +366,8 @@ pub(crate) struct Course {
     /// It is passed on; and who was asked before, where it is not.
     pub relay: Option<Box<Relay>>,
     pub relay_body: Option<BodyContent>,
+    /// Where it is passed on to, while its body is awaited: what the value said before.
+    pub address: Option<Vec<u8>>,
     pub tries: Vec<AskTry>,
     /// Fields of the answer that came, and what whatever answers has of it.
     pub answered: Vec<u8>,
@@ -445,6 +447,7 @@ impl Course {
             body: None,
             relay: None,
             relay_body: None,
+            address: None,
             tries: Vec::new(),
             answered: Vec::new(),
             kept: KeptContent::default(),
@@ -497,7 +500,7 @@ impl Course {
         (self.proxied, self.limit_rate, self.features) = (None, None, FeatureParts::default());
         (self.ticket, self.rated, self.filtering, self.body) = (None, None, None, None);
         self.is_told.set(false);
-        (self.relay, self.relay_body, self.kept) = (None, None, KeptContent::default());
+        (self.relay, self.relay_body, self.address, self.kept) = (None, None, None, KeptContent::default());
         (self.passed_to, self.proxy_port, self.rewritten) = (None, None, Rewritten::default());
         (self.sub, self.children, self.slices) = (None, None, None);
         (self.ssi, self.include, self.inner, self.left_behind) = (None, None, None, None);
@@ -575,16 +578,15 @@ impl Course {
         self.proxy_host.clear();
         self.proxy_port = None;
         self.slices = None;
-        self.forget_subs();
+        self.forget_place();
         (self.internal, self.uri_changed, self.whole_path) = (true, false, false);
         (self.phase, self.at) = (Phase::Server, 0);
     }
 
-    /// What was found out by requests within this one is found out again in another place.
-    pub fn forget_subs(&mut self) {
-        if let Some(children) = &mut self.children {
-            (children.permission, children.mirrored) = (None, false);
-        }
+    /// What was found out for one place, by requests within this one too, is found out again in another.
+    pub fn forget_place(&mut self) {
+        self.address = None;
+        self.children.iter_mut().for_each(|children| (children.permission, children.mirrored) = (None, false));
     }
 
     /// Enters a phase.

@@ -55,20 +55,23 @@ impl Runner<'_> {
         self.course.depends.on(super::course::Depends::OTHER);
         let rules = block.gateways.of(pass.protocol);
         let is_fastcgi = pass.protocol == GatewayProtocol::FastCgi;
-        let stream = match self.begin_body(&rules.relay, is_fastcgi) {
-            Ok(stream) => stream,
+        let address = match &pass.to {
+            GatewayTarget::Group(_) => None,
+            GatewayTarget::Computed(value) => Some(value),
+        };
+        let begun = self.begin_body(&rules.relay, is_fastcgi, address, |runner, text| {
+            runner.place_of(program_address(pass.protocol, text).1).map(drop)
+        });
+        let (stream, address) = match begun {
+            Ok(begun) => begun,
             Err(flow) => return flow,
         };
         let stream = stream.filter(|stream| stream.length != Some(0));
         let stream = stream.map(|stream| BodyStream { records: is_fastcgi, ..stream });
         let (choice, secured, host) = match &pass.to {
             GatewayTarget::Group(group) => (Servers::Group(group.0), pass.secured, self.group_name(group.0)),
-            GatewayTarget::Computed(value) => {
-                let text = self.scope().get(value);
-                let (secured, text) = match pass.protocol {
-                    GatewayProtocol::Uwsgi => without_scheme(&text),
-                    _ => (false, text.as_slice()),
-                };
+            GatewayTarget::Computed(_) => {
+                let (secured, text) = program_address(pass.protocol, &address);
                 match self.program_at(text) {
                     Ok((choice, host)) => (choice, secured, host),
                     Err(status) => return Flow::Status(status),
@@ -111,6 +114,13 @@ impl Runner<'_> {
 
     /// Who is meant by an address that was found out now.
     fn program_at(&mut self, text: &[u8]) -> Result<(Servers, Vec<u8>), u16> {
+        let place = self.place_of(text)?;
+        let host = place.name().to_vec();
+        Ok((self.choice_of(place, None)?, host))
+    }
+
+    /// What such an address says; the status if it is none.
+    fn place_of<'t>(&self, text: &'t [u8]) -> Result<UpstreamPlace<'t>, u16> {
         let shown = || String::from_utf8_lossy(text).into_owned();
         let unix = text.get(..5).filter(|start| start.eq_ignore_ascii_case(b"unix:"));
         let parsed = match unix {
@@ -121,12 +131,10 @@ impl Runner<'_> {
                 _ => Err(UrlError::Host),
             }),
         };
-        let place = parsed.map_err(|why| {
+        parsed.map_err(|why| {
             self.tell(ErrorLevel::ERROR, || format!("{why} in upstream \"{}\"", shown()).into_bytes());
-            500_u16
-        })?;
-        let host = place.name().to_vec();
-        Ok((self.choice_of(place, None)?, host))
+            500
+        })
     }
 
     /// What a program is told: parameters, and fields that none of them stands for.
@@ -168,8 +176,11 @@ impl Runner<'_> {
     }
 }
 
-/// Whether an address is asked over TLS, and what follows the scheme.
-fn without_scheme(text: &[u8]) -> (bool, &[u8]) {
+/// Whether an address is asked over TLS, and what follows the scheme, which uwsgi's alone have.
+fn program_address(protocol: GatewayProtocol, text: &[u8]) -> (bool, &[u8]) {
+    if protocol != GatewayProtocol::Uwsgi {
+        return (false, text);
+    }
     let starts = |with: &[u8]| text.len() > with.len() && text[..with.len()].eq_ignore_ascii_case(with);
     match () {
         () if starts(b"uwsgi://") => (false, &text[8..]),

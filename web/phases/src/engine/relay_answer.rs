@@ -290,7 +290,8 @@ impl Runner<'_> {
             },
             AnswerField::LastModified => match date::parse(value, self.clock.second) {
                 Some(modified) => answer.modified = Some(modified),
-                None => put_field(name, value, lines),
+                // It goes where one goes that can be read: a content that becomes another has none.
+                None => answer.modified_text = Some(value.to_vec()),
             },
             AnswerField::ContentEncoding => match coding_of(value) {
                 // Its name goes on as it is written, unless content may be taken out of it.

@@ -295,7 +295,8 @@ impl Engine {
             }
         });
         self.rest.end(replies, token, false);
-        replies.stop(id, Stop::Reset);
+        // One that sends no more may still read: it has what is there, and an end.
+        replies.stop(id, if begun { Stop::Cut } else { Stop::HangUp });
     }
 }
 

@@ -55,15 +55,22 @@ impl Runner<'_> {
     pub(super) fn pass_on(&mut self, rules: &Arc<ProxyRules>, pass: &ProxyPass) -> Flow {
         self.course.depends.on(super::course::Depends::OTHER);
         let rules = Arc::clone(rules);
-        let stream = match self.begin_body(&rules, rules.version.has_ends()) {
-            Ok(stream) => stream,
+        let address = match pass {
+            ProxyPass::Fixed(_) => None,
+            ProxyPass::Computed { url, .. } => Some(url),
+        };
+        let begun = self.begin_body(&rules, rules.version.has_ends(), address, |runner, url| {
+            runner.parsed(url, rules.is_grpc).map(drop)
+        });
+        let (stream, address) = match begun {
+            Ok(begun) => begun,
             Err(flow) => return flow,
         };
         self.course.relay_body = match &rules.body {
             Some(body) => Some(BodyContent::Memory(Body::new(self.scope().get(body)))),
             None => self.body_content().filter(|_| rules.passes_body),
         };
-        let destination = match self.destination(&rules, pass) {
+        let destination = match self.destination(&rules, pass, &address) {
             Ok(destination) => destination,
             Err(status) => return Flow::Status(status),
         };
@@ -133,16 +140,38 @@ impl Runner<'_> {
     }
 
     /// Begins to read the body that is passed on: as [`Self::body_stream`] says, or whole.
+    /// With it what the value of an `address` says. That is found out before the body is read,
+    /// once, as by nginx (`ngx_http_proxy_eval`): of the body it knows nothing, and a body is left
+    /// that has nowhere to go, where `check` refuses the address.
     /// What is to be waited for, or answered, where it cannot be passed on yet.
-    pub(super) fn begin_body(&mut self, rules: &ProxyRules, has_end: bool) -> Result<Option<BodyStream>, Flow> {
+    pub(super) fn begin_body(
+        &mut self,
+        rules: &ProxyRules,
+        has_end: bool,
+        address: Option<&Value>,
+        check: impl FnOnce(&mut Self, &[u8]) -> Result<(), u16>,
+    ) -> Result<(Option<BodyStream>, Vec<u8>), Flow> {
+        let known = self.course.address.take();
+        let address = match (known, address) {
+            (Some(known), _) => known,
+            (None, None) => Vec::new(),
+            (None, Some(value)) => {
+                let text = self.scope().get(value);
+                check(self, &text).map_err(Flow::Status)?;
+                text
+            }
+        };
         let stream = self.body_stream(rules, has_end).or_else(|()| self.repeat_body().then_some(None).ok_or(()));
         let Ok(stream) = stream else {
             self.tell(ErrorLevel::ERROR, || b"the body of the request was passed on already".to_vec());
             return Err(Flow::Status(502));
         };
         match self.read_body(if stream.is_some() { BodyReading::Streamed } else { BodyReading::Whole }) {
-            Flow::On => Ok(stream),
-            flow => Err(flow),
+            Flow::On => Ok((stream, address)),
+            flow => {
+                self.course.address = matches!(flow, Flow::Waits(_)).then_some(address);
+                Err(flow)
+            }
         }
     }
 
@@ -165,8 +194,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Where the request goes; the status of one that goes nowhere.
-    fn destination(&mut self, rules: &ProxyRules, pass: &ProxyPass) -> Result<Destination, u16> {
+    /// Where the request goes, by what the value of its `address` says; the status of one that goes nowhere.
+    fn destination(&mut self, rules: &ProxyRules, pass: &ProxyPass, address: &[u8]) -> Result<Destination, u16> {
         match pass {
             ProxyPass::Fixed(fixed) => {
                 self.course.proxy_host.clear();
@@ -181,10 +210,7 @@ impl Runner<'_> {
                     host: if fixed.secured { self.group_name(fixed.group.0) } else { Vec::new() },
                 })
             }
-            ProxyPass::Computed { url, location } => {
-                let text = self.scope().get(url);
-                self.computed(&text, *location, rules.is_grpc)
-            }
+            ProxyPass::Computed { location, .. } => self.computed(address, *location, rules.is_grpc),
         }
     }
 
@@ -234,7 +260,9 @@ impl Runner<'_> {
         (!files.certificate.is_empty()).then(|| OwnDemand { source: Arc::clone(&by_value.source), files })
     }
 
-    fn computed(&mut self, text: &[u8], location: Option<usize>, is_grpc: bool) -> Result<Destination, u16> {
+    /// What a URL says that was found out now, for `$proxy_host` and `$proxy_port`, too; the
+    /// status if it is none.
+    fn parsed<'u>(&mut self, text: &'u [u8], is_grpc: bool) -> Result<(ProxyUrl<'u>, Option<u16>), u16> {
         let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         let parsed = match if is_grpc { ProxyUrl::parse_grpc(text) } else { ProxyUrl::parse(text) } {
             Ok(parsed) => parsed,
@@ -246,16 +274,20 @@ impl Runner<'_> {
                 return Err(500);
             }
         };
+        // gRPC has no port that goes without saying.
+        let usual = (!is_grpc).then(|| parsed.usual_port());
+        self.course.proxy_host.clear();
+        parsed.place.write_host(usual.unwrap_or(0), &mut self.course.proxy_host);
+        self.course.proxy_port = usual.and_then(|usual| parsed.place.port_text(usual)).map(Arc::from);
+        Ok((parsed, usual))
+    }
+
+    fn computed(&mut self, text: &[u8], location: Option<usize>, is_grpc: bool) -> Result<Destination, u16> {
+        let (parsed, usual) = self.parsed(text, is_grpc)?;
         let mut uri = parsed.uri.to_vec();
         if uri.first() == Some(&b'?') {
             uri.insert(0, b'/');
         }
-        let mut host = Vec::new();
-        // gRPC has no port that goes without saying.
-        let usual = (!is_grpc).then(|| parsed.usual_port());
-        parsed.place.write_host(usual.unwrap_or(0), &mut host);
-        self.course.proxy_host = host;
-        self.course.proxy_port = usual.and_then(|usual| parsed.place.port_text(usual)).map(Arc::from);
         let (secured, host) = (parsed.secured, parsed.place.name().to_vec());
         let choice = self.choice_of(parsed.place, usual)?;
         Ok(Destination { choice, is_whole: !uri.is_empty(), uri, location, secured, host })

@@ -303,7 +303,7 @@ impl Runner<'_> {
         };
         self.course.proxy_host.clear();
         (self.course.proxy_port, self.course.slices) = (None, None);
-        self.course.forget_subs();
+        self.course.forget_place();
         (self.course.internal, self.course.uri_changed, self.course.whole_path) = (true, false, false);
         self.enter_place(crate::BlockId(block));
         let loaded = Rc::clone(&self.loaded);

@@ -201,7 +201,7 @@ impl Engine {
         }
         self.files.on_gone(id, inner, Gone::Cut);
         self.rest.end(replies, token, false);
-        replies.stop(id, Stop::Reset);
+        replies.stop(id, if begun { Stop::Cut } else { Stop::HangUp });
         self.drop_subs(id);
     }
 

@@ -44,6 +44,7 @@ fn used() -> Course {
         answered: b"C: d\r\n".to_vec(),
         kept: KeptContent { media_type: Some(b"text/css".to_vec()), charset: Some(b"utf-8".to_vec()) },
         passed_to: Some(b"http://e".to_vec()),
+        address: Some(b"http://n".to_vec()),
         proxy_host: b"f".to_vec(),
         proxy_port: Some(Arc::from(&b"80"[..])),
         rewritten: Rewritten { ever: true, here: true },
