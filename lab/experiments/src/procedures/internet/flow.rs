@@ -36,17 +36,31 @@ pub(super) struct Ran {
 pub(super) struct Hub<A, B> {
     path: PairLink,
     ports: (A, B),
+    /// Whose turn is first: a full queue drops what comes last.
+    is_others_turn: bool,
 }
 
 impl<A: Link, B: Link> Hub<A, B> {
     pub fn new(path: PairLink, one: A, other: B) -> Self {
-        Self { path, ports: (one, other) }
+        Self { path, ports: (one, other), is_others_turn: false }
     }
 
     /// Passes on what waits; whether anything did.
     pub fn turn(&mut self, now: Time) -> bool {
-        let Self { path, ports: (one, other) } = self;
-        let sent = pass(one, path, now) + pass(other, path, now);
+        let Self { path, ports: (one, other), is_others_turn } = self;
+        let mut sent = 0;
+        for _ in 0..BURST {
+            let some = if *is_others_turn {
+                pass(other, path, now) + pass(one, path, now)
+            } else {
+                pass(one, path, now) + pass(other, path, now)
+            };
+            *is_others_turn = !*is_others_turn;
+            sent += some;
+            if some == 0 {
+                break;
+            }
+        }
         let (from, _) = path.split();
         let ((_, mut to_one), (_, mut to_other)) = (one.split(), other.split());
         let back = from.receive(now, BURST);
@@ -61,13 +75,16 @@ impl<A: Link, B: Link> Hub<A, B> {
     }
 }
 
-/// Frames that a hub takes from a port at a time.
+/// Frames that a hub takes from the path at a time, and how often it goes round its ports in a turn.
 const BURST: usize = 64;
 
-/// Passes frames from one link to another; how many there were.
+/// Frames that it takes from a port before the other has its turn.
+const FEW: usize = 2;
+
+/// Passes some frames from one link to another; how many there were.
 fn pass<A: Link, B: Link>(from: &mut A, to: &mut B, now: Time) -> usize {
     let ((mut rx, _), (_, mut tx)) = (from.split(), to.split());
-    let count = rx.receive(now, BURST);
+    let count = rx.receive(now, FEW);
     (0..count).for_each(|index| put_frame(rx.frame(index), &mut tx));
     rx.release();
     tx.flush(now);
