@@ -262,8 +262,9 @@ struct GoalArgs {
     /// against the rate, in each second and over ten of them: for servers that pace (limit_rate,
     /// --max-pacing-rate), with long answers. With --buffer it is played. Seconds in which the hypervisor had a
     /// core, or the generator was late, are left out and counted.
-    #[arg(long, value_name = "RATE", conflicts_with_all = ["rate", "requests", "sweep", "find_max", "active", "pipeline",
-          "bulk", "close", "reuse"])]
+    #[arg(long, value_name = "RATE",
+          conflicts_with_all = ["rate", "requests", "sweep", "find_max", "active", "pipeline", "bulk", "close",
+                                "reuse"])]
     stream: Option<BitRate>,
 
     /// With --stream: play it, from a buffer that holds this time
