@@ -36,7 +36,7 @@ pub(super) struct Ran {
 pub(super) struct Hub<A, B> {
     path: PairLink,
     ports: (A, B),
-    /// Whose turn is first: a full queue drops what comes last.
+    /// Whose turn is next: a full queue drops what comes last.
     is_others_turn: bool,
 }
 
@@ -48,18 +48,15 @@ impl<A: Link, B: Link> Hub<A, B> {
     /// Passes on what waits; whether anything did.
     pub fn turn(&mut self, now: Time) -> bool {
         let Self { path, ports: (one, other), is_others_turn } = self;
-        let mut sent = 0;
-        for _ in 0..BURST {
-            let some = if *is_others_turn {
-                pass(other, path, now) + pass(one, path, now)
-            } else {
-                pass(one, path, now) + pass(other, path, now)
-            };
+        let (mut sent, mut was_idle) = (0, false);
+        for _ in 0..2 * BURST {
+            let some = if *is_others_turn { pass(other, path, now) } else { pass(one, path, now) };
             *is_others_turn = !*is_others_turn;
             sent += some;
-            if some == 0 {
+            if some == 0 && was_idle {
                 break;
             }
+            was_idle = some == 0;
         }
         let (from, _) = path.split();
         let ((_, mut to_one), (_, mut to_other)) = (one.split(), other.split());
@@ -75,7 +72,7 @@ impl<A: Link, B: Link> Hub<A, B> {
     }
 }
 
-/// Frames that a hub takes from the path at a time, and how often it goes round its ports in a turn.
+/// Frames that a hub takes from the path at a time, and how often each of its ports has its turn.
 const BURST: usize = 64;
 
 /// Frames that it takes from a port before the other has its turn.
