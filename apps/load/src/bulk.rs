@@ -363,7 +363,8 @@ impl App for Bulk {
     }
 }
 
-const fn word(why: Closed) -> &'static str {
+/// Why a connection ended, in a word.
+pub(crate) const fn word(why: Closed) -> &'static str {
     match why {
         Closed::Finished => "closed",
         Closed::Reset => "reset",

@@ -67,6 +67,7 @@ mod report;
 mod samples;
 mod schedule;
 mod sieve;
+mod streaming;
 mod template;
 mod urls;
 
@@ -101,5 +102,9 @@ pub use report::{
 pub use samples::{CLASSES, Class, Samples};
 pub use schedule::{Arrival, RATE_LIMIT, STEPS_LIMIT, Schedule, Shape, Spacing, Step};
 pub use sieve::{Cause, Disturbance, Sieve, SieveConfig, Sifted, Wish};
+pub use streaming::{
+    CountedSeconds, Evenness, LeftOut, Off, PlayRate, PlayerPlan, Playing, SEGMENT, SecondFigures, StreamErrors,
+    Streaming, StreamingFigures, StreamingLive, StreamingPlan, StreamingProgress, StreamingReport, StreamingSetup,
+};
 pub use template::{Script, Source, TemplateError};
 pub use urls::{Requests, UrlsError, is_log, parse_list, parse_requests};

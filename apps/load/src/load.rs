@@ -30,6 +30,8 @@ mod rows;
 mod securing;
 mod turns;
 
+pub(crate) use securing::unsuited;
+
 use crate::checks::WrongAnswer;
 use crate::conn::{Kept, State, Table};
 use crate::figures::{self, Counts, Ended, Figures};

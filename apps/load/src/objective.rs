@@ -1,6 +1,7 @@
 //! What a run is to meet: `p99<1ms`, `errors<0.1%`, `rate>10k`.
 
 use crate::report::Report;
+use crate::streaming::StreamingReport;
 use core::fmt;
 use core::str::FromStr;
 use figures as units;
@@ -27,6 +28,19 @@ pub const OBJECTIVES_LIMIT: usize = 64;
 /// | `notok` | those that failed, and those not answered with 2xx | the same |
 /// | `rate` | responses per second | a rate: 10k, 1.5M |
 /// | `achieved` | responses ÷ requests that were due (open loop only) | a share |
+///
+/// Of streams (`--stream`) there are others, and of those above `errors` as a number:
+///
+/// | figure | what | value |
+/// | --- | --- | --- |
+/// | `ttfb99`, … | a percentile of the time from a request to the first byte of its answer | a time |
+/// | `start99`, … | of the time from a stream's first request to its playing | a time |
+/// | `late99`, … | of how far streams are behind at the ends of seconds | a time |
+/// | `underrun99`, … | of how long streams have nothing to play, each time; none is 0 | a time |
+/// | `underruns` | streams that this happens to ÷ all, or how often it happens | a share, or a number |
+/// | `stalled` | time in under-runs ÷ time to be played | a share |
+/// | `within1`, `within2` | seconds of streams within one, two segments of their rate ÷ all | a share |
+/// | `drift99`, … | a percentile of the part by which ten seconds of a stream are off | a share |
 ///
 /// A time has its unit (`ns`, `us`, `ms`, `s`), a share its `%`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -73,6 +87,26 @@ pub enum Metric {
     Rate,
     /// Responses ÷ requests that were due.
     Achieved,
+    /// Of streams: a percentile of the time to the first byte.
+    FirstByte(f64),
+    /// A percentile of the time to playing.
+    Start(f64),
+    /// A percentile of how far streams are behind.
+    Late(f64),
+    /// A percentile of how long there is nothing to play.
+    UnderRun(f64),
+    /// Streams with under-runs ÷ all.
+    UnderRunShare,
+    /// Under-runs.
+    UnderRuns,
+    /// Time in under-runs ÷ time to be played.
+    Stalled,
+    /// Seconds of streams within one segment of their rate ÷ all.
+    WithinOne,
+    /// Within two.
+    WithinTwo,
+    /// A percentile of the part by which ten seconds are off.
+    Drift(f64),
 }
 
 /// How a figure is compared with its bound.
@@ -120,7 +154,17 @@ impl Objective {
     /// Compares the report's figure with the bound.
     #[must_use]
     pub fn judge(&self, report: &Report) -> Judged {
-        let measured = self.metric.of(report).filter(|value| value.is_finite());
+        self.compare(self.metric.of(report))
+    }
+
+    /// Compares the figure of streams with the bound.
+    #[must_use]
+    pub fn judge_streaming(&self, report: &StreamingReport) -> Judged {
+        self.compare(self.metric.of_streaming(report))
+    }
+
+    fn compare(&self, measured: Option<f64>) -> Judged {
+        let measured = measured.filter(|value| value.is_finite());
         let met = measured.is_some_and(|value| match self.relation {
             Relation::Less => value < self.bound,
             Relation::AtMost => value <= self.bound,
@@ -172,20 +216,72 @@ impl Metric {
             Self::NotOk => Some(not_ok),
             Self::Rate => Some(report.throughput.requests_per_second),
             Self::Achieved => report.schedule.map(|schedule| schedule.achieved_fraction),
+            _ => None,
         }
+    }
+
+    /// The figure of streams, if the report has it.
+    #[must_use]
+    pub fn of_streaming(self, report: &StreamingReport) -> Option<f64> {
+        let figures = &report.figures;
+        let at = |recorder: &crate::recorder::Recorder, quantile| {
+            (!recorder.is_empty()).then(|| recorder.quantile(quantile) as f64)
+        };
+        // Where nothing was counted, no under-run is none that was seen.
+        let seen = |value: f64| (report.samples() > 0).then_some(value);
+        match self {
+            Self::Errors => Some(report.errors.total() as f64),
+            Self::FirstByte(quantile) => at(&figures.first_byte, quantile),
+            Self::Start(quantile) => at(&figures.start, quantile),
+            Self::Late(quantile) => at(&figures.late, quantile),
+            Self::UnderRun(quantile) => report.playing.and(seen(figures.under_runs.quantile(quantile) as f64)),
+            Self::UnderRuns => seen(report.playing?.under_runs.samples as f64),
+            Self::UnderRunShare => {
+                seen(report.playing?.streams_with_under_runs as f64 / f64::from(report.setup.connections.max(1)))
+            }
+            Self::Stalled => seen(report.playing?.stalled),
+            Self::WithinOne => seen(report.evenness?.within_one),
+            Self::WithinTwo => seen(report.evenness?.within_two),
+            Self::Drift(quantile) => report.evenness.and(at(&figures.drift, quantile)).map(|parts| parts / 1e9),
+            _ => None,
+        }
+    }
+
+    /// Whether streams may have it: those that play, or those that are held against their rate.
+    #[must_use]
+    pub const fn is_of_streams(self, play: bool) -> bool {
+        match self {
+            Self::Errors | Self::FirstByte(_) | Self::Late(_) => true,
+            Self::Start(_) | Self::UnderRun(_) | Self::UnderRuns | Self::UnderRunShare | Self::Stalled => play,
+            Self::WithinOne | Self::WithinTwo | Self::Drift(_) => !play,
+            _ => false,
+        }
+    }
+
+    /// Whether requests may have it.
+    #[must_use]
+    pub const fn is_of_requests(self) -> bool {
+        !(self.is_of_streams(true) || self.is_of_streams(false)) || matches!(self, Self::Errors)
     }
 
     /// The percentile that it is of, as a fraction.
     const fn quantile(self) -> Option<f64> {
         match self {
-            Self::Latency(quantile) | Self::Lag(quantile) | Self::Connect(quantile) => Some(quantile),
+            Self::Latency(quantile)
+            | Self::Lag(quantile)
+            | Self::Connect(quantile)
+            | Self::FirstByte(quantile)
+            | Self::Start(quantile)
+            | Self::Late(quantile)
+            | Self::UnderRun(quantile)
+            | Self::Drift(quantile) => Some(quantile),
             _ => None,
         }
     }
 
     /// Whether it is counted, one by one.
     const fn is_count(self) -> bool {
-        matches!(self, Self::Errors | Self::Timeouts | Self::NotOk)
+        matches!(self, Self::Errors | Self::Timeouts | Self::NotOk | Self::UnderRuns)
     }
 
     fn unit(self) -> Unit {
@@ -193,8 +289,10 @@ impl Metric {
             Self::Latency(_) | Self::Mean | Self::Min | Self::Max | Self::Stdev | Self::Lag(_) | Self::Connect(_) => {
                 Unit::Time
             }
+            Self::FirstByte(_) | Self::Start(_) | Self::Late(_) | Self::UnderRun(_) => Unit::Time,
             Self::ErrorShare | Self::TimeoutShare | Self::NotOkShare | Self::Achieved => Unit::Share,
-            Self::Errors | Self::Timeouts | Self::NotOk | Self::Rate => Unit::Number,
+            Self::UnderRunShare | Self::Stalled | Self::WithinOne | Self::WithinTwo | Self::Drift(_) => Unit::Share,
+            Self::Errors | Self::Timeouts | Self::NotOk | Self::Rate | Self::UnderRuns => Unit::Number,
         }
     }
 }
@@ -255,6 +353,10 @@ fn metric(name: &str, share: bool) -> Option<Metric> {
         "notok" => either(Metric::NotOkShare, Metric::NotOk),
         "rate" => Some(Metric::Rate),
         "achieved" => Some(Metric::Achieved),
+        "underruns" => either(Metric::UnderRunShare, Metric::UnderRuns),
+        "stalled" => Some(Metric::Stalled),
+        "within1" => Some(Metric::WithinOne),
+        "within2" => Some(Metric::WithinTwo),
         _ => {
             let percentile = |prefix: &str| {
                 let percent = decimal(name.strip_prefix(prefix)?)?;
@@ -264,6 +366,11 @@ fn metric(name: &str, share: bool) -> Option<Metric> {
                 .map(Metric::Latency)
                 .or_else(|| percentile("lag").map(Metric::Lag))
                 .or_else(|| percentile("connect").map(Metric::Connect))
+                .or_else(|| percentile("ttfb").map(Metric::FirstByte))
+                .or_else(|| percentile("start").map(Metric::Start))
+                .or_else(|| percentile("late").map(Metric::Late))
+                .or_else(|| percentile("underrun").map(Metric::UnderRun))
+                .or_else(|| percentile("drift").map(Metric::Drift))
         }
     }
 }
@@ -341,6 +448,15 @@ impl fmt::Display for Metric {
             Self::NotOkShare | Self::NotOk => f.write_str("notok"),
             Self::Rate => f.write_str("rate"),
             Self::Achieved => f.write_str("achieved"),
+            Self::FirstByte(quantile) => write!(f, "ttfb{}", percent(quantile)),
+            Self::Start(quantile) => write!(f, "start{}", percent(quantile)),
+            Self::Late(quantile) => write!(f, "late{}", percent(quantile)),
+            Self::UnderRun(quantile) => write!(f, "underrun{}", percent(quantile)),
+            Self::Drift(quantile) => write!(f, "drift{}", percent(quantile)),
+            Self::UnderRunShare | Self::UnderRuns => f.write_str("underruns"),
+            Self::Stalled => f.write_str("stalled"),
+            Self::WithinOne => f.write_str("within1"),
+            Self::WithinTwo => f.write_str("within2"),
         }
     }
 }

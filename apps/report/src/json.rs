@@ -8,18 +8,12 @@ use serde::Serialize;
 /// came, and the machine that it belongs to. Times are in nanoseconds, rates per second.
 #[must_use]
 pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serialize, origin: &ResultOrigin) -> String {
-    let objectives = judged.iter().map(|judged| Objective {
-        objective: judged.objective.to_string(),
-        measured: judged.measured,
-        told: judged.measured.map(|value| judged.objective.metric.value(value)),
-        met: judged.met,
-    });
     match serde_json::to_string_pretty(&Whole {
         kind: ResultKind::Load,
         origin,
         report,
         percentiles: percentiles(report),
-        objectives: objectives.collect(),
+        objectives: expected(judged),
         environment,
     }) {
         Ok(json) => json + "\n",
@@ -37,7 +31,7 @@ struct Whole<'a, E: Serialize> {
     /// Shares of requests and the latency that they do not exceed.
     percentiles: Vec<(f64, u64)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    objectives: Vec<Objective>,
+    objectives: Vec<Expected>,
     environment: &'a E,
 }
 
@@ -49,8 +43,19 @@ fn percentiles(report: &Report) -> Vec<(f64, u64)> {
     known.map(|share| (share, histogram.value_at_quantile(share))).collect()
 }
 
+/// Objectives, as results have them.
+pub(super) fn expected(judged: &[Judged]) -> Vec<Expected> {
+    let one = |one: &Judged| Expected {
+        objective: one.objective.to_string(),
+        measured: one.measured,
+        told: one.measured.map(|value| one.objective.metric.value(value)),
+        met: one.met,
+    };
+    judged.iter().map(one).collect()
+}
+
 #[derive(Serialize)]
-struct Objective {
+pub(super) struct Expected {
     objective: String,
     measured: Option<f64>,
     told: Option<String>,

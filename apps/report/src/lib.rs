@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `text` | for people |
 //! | `bulk` | streams without end, interval by interval |
+//! | `streaming` | streams that are to have a rate |
 //! | `json`, `ndjson` | one JSON object for a run, or for each interval |
 //! | `ab`, `wrk` | what these tools print |
 //! | `histogram` | powers of two, in plain characters |
@@ -23,6 +24,7 @@ mod hgrm;
 mod histogram;
 mod json;
 mod ndjson;
+mod streaming;
 mod sweep;
 mod text;
 mod wrk;
@@ -35,6 +37,9 @@ pub use hgrm::render_hgrm;
 pub use histogram::{Unit, log2_histogram, render_histogram};
 pub use json::render_json;
 pub use ndjson::interval_json;
+pub use streaming::{
+    StreamingVerdict, render_streaming_json, streaming_heading, streaming_line, streaming_text, streaming_verdict,
+};
 pub use sweep::{CpuUse, SweepRow, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_line};
 pub use text::render_text;
 pub use wrk::render_wrk;

@@ -49,6 +49,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside load http://localhost:8080/ --sweep conns=1,2,4..128 --procs 1,2",
             "nearside load 'http://localhost:8080/item/{{random:1..1000}}' --template --want-status 200 --strict",
             "nearside load http://10.0.0.2/ --bulk both -c 4 -d 10s",
+            "nearside load 'http://10.0.0.2/film/[000-299].ts' --stream 5Mbit --buffer 4s -c 1k --expect underruns=0",
             "nearside load http://localhost:8080/ --cookies --follow 5 --want-header 'Content-Type: text/html'",
             "nearside load unix:/run/web.sock:/index.html -n 100k",
             "nearside load http://10.0.0.2/ --link memif:/run/near.sock --addr 10.0.0.1/24 --core 1",

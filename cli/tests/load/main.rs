@@ -2,6 +2,7 @@
 //! each exit code, and servers that are not there or go away.
 
 mod http2;
+mod streams;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cpu::Clock;
@@ -494,42 +495,6 @@ fn answers_are_checked_and_requests_filled_in() {
     }
     for file in [feed, urls, body] {
         std::fs::remove_file(file).expect("it was made");
-    }
-}
-
-/// Streams without end, both ways, over kernel sockets and over a link; and servers that take none.
-#[test]
-fn what_a_link_carries_is_measured() {
-    let site = Site::tcp();
-    let large = Site::answering(Respond::Size(4 << 20), 1, Endpoint::Tcp(([127, 0, 0, 1], 0).into()));
-    let run = "-c 2 -d 300ms --warmup 50ms --interval 100ms --threads 1 --cores none --json";
-    // What comes are tiny answers: round trips, and no bulk.
-    ends_with(&load(&site.url, &format!("{run} --bulk down")), 5, "answers have");
-    for (way, up, down) in [("up", true, false), ("down", false, true), ("both", true, true)] {
-        let output = load(&large.url, &format!("{run} --bulk {way}"));
-        ends_with(&output, 0, "");
-        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        for (name, asked) in [("up", up), ("down", down)] {
-            assert_eq!(json[name]["bits_per_second"].as_f64().is_some_and(|rate| rate > 1e3), asked, "{way}: {json}");
-        }
-        let intervals = json["intervals"].as_array().expect("some").iter();
-        let sum: u64 = intervals.map(|one| one["up"]["bytes"].as_u64().unwrap_or(0)).sum();
-        assert_eq!(sum, json["up"]["bytes"].as_u64().unwrap_or(0), "{way}: {json}");
-        assert!(!up || json["up"]["cwnd"].as_u64() > Some(0), "{json}");
-        assert!(json["environment"]["kernel"].is_string(), "{json}");
-    }
-    let ends = Odd::start(|mut peer| {
-        let _ = peer.read(&mut [0; 1 << 10]);
-        let _ = peer.write_all(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n");
-        Some(peer)
-    });
-    ends_with(&load(&format!("http://{}/", ends.0), &format!("{run} --bulk")), 1, "answers content with status 405");
-    for (flags, told) in [
-        ("--bulk --rate 1k", "cannot be used"),
-        ("--bulk --strict", "about requests"),
-        ("--bulk -c 2000", "1024 streams"),
-    ] {
-        ends_with(&load(&site.url, flags), 2, told);
     }
 }
 

@@ -64,13 +64,14 @@ arms = [
 "#;
 
 /// The commands, each with the page that it makes. URL is the server's.
-const COMMANDS: [(&str, &str); 19] = [
+const COMMANDS: [(&str, &str); 20] = [
     ("load.html", "load URL -c 4 -d 300ms --warmup 10ms --no-floor --expect p99<1s --html load.html"),
     (
         "found.html",
         "load URL --find-max rate<0.1 --find-start 2 --find-precision 50% -c 2 -d 100ms --warmup 10ms --html found.html",
     ),
     ("bulk.html", "load URL --bulk both -c 2 -d 300ms --warmup 10ms --interval 100ms --html bulk.html"),
+    ("streams.html", "load URL --stream 1Mbit -c 2 -d 1s --warmup 10ms --html streams.html"),
     ("sweep.html", "load URL --sweep conns=1,8 --procs 1,2 -d 100ms --warmup 10ms --html sweep.html"),
     (
         "frames.html",
@@ -122,7 +123,7 @@ fn run(words: &str) -> (i32, String) {
 const DEMO: &str = "demo.html";
 
 /// How many of them read nothing that another makes: the first.
-const ALONE: usize = 17;
+const ALONE: usize = 18;
 
 /// Does something for each, for three at a time: most of the time they wait.
 fn three_at_a_time<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {

@@ -49,11 +49,12 @@ enum Draw {
 }
 
 /// Every kind: its page's title, and how it is filled.
-const PAGES: [(ResultKind, &str, Draw); 19] = [
+const PAGES: [(ResultKind, &str, Draw); 20] = [
     (ResultKind::Load, "A load", Draw::One(load::load)),
     (ResultKind::FindMax, "The highest rate that meets its objectives", Draw::One(load::found)),
     (ResultKind::LoadSweep, "Loads by connections and threads", Draw::One(load::sweep)),
     (ResultKind::Bulk, "Streams without end", Draw::One(load::bulk)),
+    (ResultKind::Streams, "Streams that are to have a rate", Draw::One(load::streams)),
     (ResultKind::PacketLoad, "Packets: loss and latency", Draw::All(frames::runs)),
     (ResultKind::PacketSearch, "Rates that a device bears, by RFC 9971", Draw::One(method::search)),
     (ResultKind::PacketLatency, "Latency beside a background", Draw::All(frames::runs)),

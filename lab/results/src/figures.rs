@@ -29,6 +29,17 @@ const BULK: [Place; 3] = [
     ("/up/retransmits", "retransmitted", LOWER, Unit::Plain),
 ];
 
+const STREAMS: [Place; 8] = [
+    ("/bits_per_second", "received", HIGHER, Unit::BitsPerSecond),
+    ("/late/p99_ns", "late 99 %", LOWER, Unit::Nanoseconds),
+    ("/first_byte/p99_ns", "first byte 99 %", LOWER, Unit::Nanoseconds),
+    ("/playing/start/p99_ns", "to playing 99 %", LOWER, Unit::Nanoseconds),
+    ("/playing/under_runs/samples", "under-runs", LOWER, Unit::Plain),
+    ("/evenness/within_one", "within a segment, of seconds", HIGHER, Unit::Plain),
+    ("/evenness/off_bytes/p99", "off 99 %, bytes", LOWER, Unit::Plain),
+    ("/evenness/off_over_10s/p99", "off over 10 s 99 %", LOWER, Unit::Plain),
+];
+
 const FOUND: [Place; 3] = [
     ("/found/at_least", "met at least, in a search that is none", None, Unit::PerSecond),
     ("/found/rate", "highest rate that meets it", HIGHER, Unit::PerSecond),
@@ -67,6 +78,10 @@ const ASKED: [&str; 13] = [
 /// The same of streams without end.
 const ASKED_BULK: [&str; 4] = ["path", "way", "up_streams", "down_streams"];
 
+/// The same of streams that are to have a rate.
+const ASKED_STREAMS: [&str; 8] =
+    ["scheme", "path", "way", "connections", "rate", "buffer_ns", "start_share", "requests"];
+
 /// Those that are numbers: what is beyond them, of counts at the ends of what JSON holds, is none.
 pub(super) fn shown(mut figures: Vec<RunFigure>) -> Vec<RunFigure> {
     figures.retain(|figure| figure.value.is_finite());
@@ -91,6 +106,11 @@ pub fn of(kind: ResultKind, whole: &Value) -> Vec<RunFigure> {
         }
         ResultKind::Load => at(whole, "the load", &LOAD),
         ResultKind::Bulk => at(whole, "the streams", &BULK),
+        // Where no second counts, zeros are no lateness.
+        ResultKind::Streams if whole.pointer("/late/samples").and_then(Value::as_u64) == Some(0) => {
+            at(whole, "the streams", &STREAMS[..1])
+        }
+        ResultKind::Streams => at(whole, "the streams", &STREAMS),
         ResultKind::FindMax => at(whole, "the search", &FOUND),
         ResultKind::LoadSweep => list("rows").flat_map(row).collect(),
         ResultKind::Noise => list("cores").flat_map(core).collect(),
@@ -155,6 +175,7 @@ pub fn asked(kind: ResultKind, whole: &Value) -> BTreeMap<String, String> {
     let setup: &[&str] = match kind {
         ResultKind::Load => &ASKED,
         ResultKind::Bulk => &ASKED_BULK,
+        ResultKind::Streams => &ASKED_STREAMS,
         _ => &[],
     };
     for key in setup {

@@ -173,6 +173,7 @@ fn kind(whole: &Value) -> Result<ResultKind, ResultError> {
     let known = [
         (has("/setup") && has("/littles_law"), ResultKind::Load),
         (has("/setup/up_streams"), ResultKind::Bulk),
+        (has("/setup/rate") && has("/own_delay"), ResultKind::Streams),
         (has("/setup") && has("/throughput"), ResultKind::Load),
         (has("/objectives") && has("/found"), ResultKind::FindMax),
         (list("/rows") && !has("/rules_with_evidence") && !has("/nginx"), ResultKind::LoadSweep),

@@ -33,6 +33,7 @@ fn each_kind_is_known_by_its_head_and_of_earlier_versions_by_what_it_holds() {
             json!({ "setup": { "path": "/" }, "throughput": {}, "latency": { "samples": 1 }, "littles_law": {} }),
         ),
         (Kind::Bulk, json!({ "setup": { "up_streams": 0 }, "down": { "bits_per_second": 1.0 } })),
+        (Kind::Streams, json!({ "setup": { "rate": 5_000_000 }, "own_delay": {}, "late": { "samples": 0 } })),
         (Kind::FindMax, json!({ "objectives": ["p99 < 1 ms"], "found": { "rate": 5.0, "missed": null } })),
         (Kind::LoadSweep, json!({ "rows": [{ "procs": 1, "connections": 2, "rps_avg": 3.0 }] })),
         (Kind::PacketLoad, trial.clone()),

@@ -18,6 +18,8 @@ pub enum ResultKind {
     LoadSweep,
     /// Streams without end.
     Bulk,
+    /// Streams that are to have a rate.
+    Streams,
     /// A trial of frames.
     PacketLoad,
     /// A search for rates.
@@ -103,11 +105,12 @@ fn shown(words: impl Iterator<Item = String>) -> Vec<String> {
 
 impl ResultKind {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Load,
         Self::FindMax,
         Self::LoadSweep,
         Self::Bulk,
+        Self::Streams,
         Self::PacketLoad,
         Self::PacketSearch,
         Self::PacketLatency,
@@ -133,6 +136,7 @@ impl ResultKind {
             Self::FindMax => "find-max",
             Self::LoadSweep => "load-sweep",
             Self::Bulk => "bulk",
+            Self::Streams => "streams",
             Self::PacketLoad => "packet-load",
             Self::PacketSearch => "packet-search",
             Self::PacketLatency => "packet-latency",
@@ -159,6 +163,7 @@ impl ResultKind {
             Self::FindMax => "nearside load --find-max",
             Self::LoadSweep => "nearside load --sweep",
             Self::Bulk => "nearside load --bulk",
+            Self::Streams => "nearside load --stream",
             Self::PacketLoad => "nearside packet load",
             Self::PacketSearch => "nearside packet search",
             Self::PacketLatency => "nearside packet latency",

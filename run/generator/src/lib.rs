@@ -11,6 +11,7 @@
 //! | `resolve`, `floor` | before the run: the target's address, and our own floor |
 //! | `goal`, `sweep` | many runs |
 //! | `bulk` | a link measured by streams without end |
+//! | `streaming` | streams that are to have a rate |
 //! | `watch`, `sift` | what disturbs a run, and which slices of it count |
 //! | `noise` | what else the machine did meanwhile |
 //! | `siblings` | the cores that share one with the generator's |
@@ -38,13 +39,15 @@ mod server_time;
 mod show;
 mod siblings;
 mod sift;
+mod streaming;
 mod sweep;
 pub mod terminal;
 mod view;
 mod watch;
 
 pub use plan::{
-    BulkTask, Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, SweepPlan, Task,
+    BulkTask, Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, StreamTask,
+    SweepPlan, Task,
 };
 
 use drawn::Drawings;
@@ -92,6 +95,11 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
                 }
                 () => 0,
             }
+        }
+        Task::Stream(task) => {
+            let measured = runner.stream(&load, &task, &expect, form, print::put)?;
+            drawings.write(&measured.json)?;
+            print::streams(&measured, strict)
         }
         Task::Sweep(plan) => sweep::sweep(&mut runner, &load, &plan, form, drawings)?,
         Task::Once => {

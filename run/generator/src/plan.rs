@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use host::{Cores, HostPlan};
-use load::{FindMaxConfig, Objective};
+use load::{FindMaxConfig, Objective, PlayRate, PlayerPlan};
 use sockets::Engine;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -89,6 +89,17 @@ pub enum Task {
     Sweep(SweepPlan),
     /// What a link carries.
     Bulk(BulkTask),
+    /// Whether streams have their rate.
+    Stream(StreamTask),
+}
+
+/// Streams that are to have a rate: as many as connections.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StreamTask {
+    /// The rate of each.
+    pub rate: PlayRate,
+    /// How each plays; none: it is held against its rate alone.
+    pub player: Option<PlayerPlan>,
 }
 
 /// Streams without end.

@@ -1,6 +1,7 @@
 //! What is printed of a run when it is over, and what its exit code is.
 
 use super::run::Outcome;
+use super::streaming::StreamingMeasured;
 use crate::plan::Form;
 use load::{Ended, Judged, Objective, Report, Trust};
 use report::{render_ab, render_histogram, render_text, render_wrk};
@@ -101,6 +102,30 @@ pub fn explain(code: u8, report: &Report) {
         DOUBTFUL => eprintln!("nearside: {}", report.verdict),
         INTERRUPTED => eprintln!("nearside: interrupted: the figures are of what was measured until then"),
         _ => {}
+    }
+}
+
+/// The exit code of a run of streams, and why in a sentence.
+pub fn streams(measured: &StreamingMeasured, strict: bool) -> u8 {
+    let StreamingMeasured { report, judged, verdict, .. } = measured;
+    let why = verdict.reasons.join("; ");
+    if report.interrupted {
+        eprintln!("nearside: interrupted: the figures are of what was measured until then");
+        INTERRUPTED
+    } else if report.under_way == 0 {
+        eprintln!("nearside: {why}{}", report.failure.as_ref().map_or_else(String::new, |last| format!(": {last}")));
+        NOTHING
+    } else if verdict.word == "INVALID" {
+        eprintln!("nearside: INVALID: {why}");
+        INVALID
+    } else if judged.iter().any(|judged| !judged.met) {
+        eprintln!("nearside: an objective was missed");
+        MISSED
+    } else if strict && !why.is_empty() {
+        eprintln!("nearside: {}: {why}", verdict.word);
+        DOUBTFUL
+    } else {
+        0
     }
 }
 

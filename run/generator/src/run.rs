@@ -15,15 +15,19 @@ use super::server_time::ServerTime;
 use super::show::Show;
 use super::siblings::Siblings;
 use super::sift::Sifter;
+use super::streaming::{self, Streamed, StreamingMeasured};
 use super::watch::{Lookout, Whereabouts};
-use crate::plan::{BulkTask, Form, LoadPath, LoadSockets, OutputPlan, Place, ServerPlan};
+use crate::plan::{BulkTask, Form, LoadPath, LoadSockets, OutputPlan, Place, ServerPlan, StreamTask};
 use core::time::Duration;
 use cpu::Clock;
 use environment::Fingerprint;
 use host::drivers::LinkSpec;
 use host::{HostPlan, Silos};
 use host::{Layout, stop_signals};
-use load::{BulkPlan, Ended, Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
+use load::{
+    BulkPlan, Ended, Figures, Floor, Objective, Plan, PortUse, Ports, Report, Reuse, Sieve, SieveConfig, Sifted,
+    StreamingPlan,
+};
 use page::{Reader, living_of_user};
 use say::Failure;
 use std::sync::Arc;
@@ -190,12 +194,7 @@ impl Runner {
             connect_timeout: plan.connect_timeout,
         };
         let environment = self.environment(plan);
-        let counts: Vec<PortCount> = self.interfaces(plan).iter().filter_map(|name| PortCount::now(name)).collect();
-        let before = Clock.now();
-        let carried = || {
-            let span = Clock.now().since(before);
-            counts.iter().filter_map(|port| Some(port.again()?.since(port, span))).collect()
-        };
+        let carried = self.carried(plan);
         let (every, signals) = (self.output.interval, &self.signals);
         let busy = |all: usize| (0..all as u32).filter(|index| streams.share(*index, all as u32).is_some()).count();
         Ok(match &self.way {
@@ -213,6 +212,47 @@ impl Runner {
                 bulk::measure(&told, busy(layout.seats.len()), environment, work, carried)?
             }
         })
+    }
+
+    /// Counts what the interfaces carry from now on, until it is asked.
+    fn carried(&self, plan: &Plan) -> impl FnOnce() -> Vec<PortUse> + use<> {
+        let counts: Vec<PortCount> = self.interfaces(plan).iter().filter_map(|name| PortCount::now(name)).collect();
+        let before = Clock.now();
+        move || {
+            let span = Clock.now().since(before);
+            counts.iter().filter_map(|port| Some(port.again()?.since(port, span))).collect()
+        }
+    }
+
+    /// Whether streams have their rate, told by `put`.
+    ///
+    /// # Errors
+    /// What the user is to know.
+    pub fn stream(
+        &self,
+        plan: &Plan,
+        task: &StreamTask,
+        expect: &[Objective],
+        form: Form,
+        put: fn(&str) -> Result<(), Failure>,
+    ) -> Result<StreamingMeasured, Failure> {
+        let streams = StreamingPlan { load: plan.clone(), rate: task.rate, player: task.player };
+        streams.check().map_err(|why| why.to_string())?;
+        let (environment, carried) = (self.environment(plan), self.carried(plan));
+        let (every, signals) = (self.output.interval, &self.signals);
+        let told = |way: String| Streamed { plan: &streams, way, expect, form, every, put };
+        match &self.way {
+            Way::Kernel(kernel) => {
+                let work = |sender| streaming::over_sockets(&kernel.sockets, &streams, signals, &sender);
+                streaming::measure(&told("kernel sockets".to_owned()), &environment, work, carried)
+            }
+            Way::Link(host) => {
+                let layout = silos(host, plan)?;
+                let way = host.links.iter().map(LinkSpec::name).collect::<Vec<_>>().join(", ");
+                let work = |sender| streaming::over_links(host, &layout, &streams, signals, sender);
+                streaming::measure(&told(way), &environment, work, carried)
+            }
+        }
     }
 
     /// One run of which undisturbed slices alone count, and how many did.

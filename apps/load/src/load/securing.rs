@@ -219,6 +219,14 @@ fn agreed(session: &ServerSession) -> Agreed {
     }
 }
 
+/// Why HTTP/1.1 is not to be asked for on a connection that could be secured, in words.
+pub fn unsuited(sought: &Sought, session: &ServerSession) -> Option<String> {
+    match unfit(sought, session, false)? {
+        Unsecured::Untrusted(words) | Unsecured::Misspoken(words) => Some(words),
+        Unsecured::Failed(_) | Unsecured::Ended => None,
+    }
+}
+
 /// Why nothing is to be asked on a connection that could be secured.
 fn unfit(sought: &Sought, session: &ServerSession, http2: bool) -> Option<Unsecured> {
     if http2 {

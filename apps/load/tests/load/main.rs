@@ -9,4 +9,5 @@ mod intervals;
 mod mixes;
 mod open_loop;
 mod report;
+mod streaming;
 mod world;

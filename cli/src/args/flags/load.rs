@@ -14,7 +14,7 @@ use crate::args::target::Target;
 use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum, ValueHint};
 use host::Cores;
-use host::values::{self, AddressRange, BadValue, Count, Header};
+use host::values::{self, AddressRange, BadValue, BitRate, Count, Header};
 use http2::Http2Args;
 use load::{Heads, Objective, Schedule};
 use script::{AnswerArgs, ScriptArgs};
@@ -215,7 +215,9 @@ struct GoalArgs {
     ///
     /// Figures: p50, p99.9 and any other percentile, mean, min, max, stdev,
     /// lag99 (schedule lag), connect99, errors, timeouts, notok, rate,
-    /// achieved. Relations: < <= > >=.
+    /// achieved. With --stream: ttfb99 (time to the first byte), late99 (behind what was due), errors;
+    /// with --buffer start99 (time to playing), underruns, underrun99, stalled; without within1, within2
+    /// (segments in a second), drift99 (over 10 s). Relations: < <= > >=, and = for counts.
     #[arg(long = "expect", value_name = "OBJECTIVE", value_parser = objectives)]
     expect: Vec<Objectives>,
 
@@ -253,6 +255,28 @@ struct GoalArgs {
     #[arg(long, value_enum, value_name = "WAY", num_args = 0..=1, default_missing_value = "up",
           conflicts_with_all = ["rate", "requests", "sweep", "find_max", "active", "pipeline"])]
     bulk: Option<BulkArg>,
+
+    /// Have each connection be a stream of this many bits a second, as in 5Mbit, and count who has it
+    ///
+    /// Each asks for the URL, or for those of --urls or in brackets in turn, over and over. What comes is held
+    /// against the rate, in each second and over ten of them: for servers that pace (limit_rate,
+    /// --max-pacing-rate), with long answers. With --buffer it is played. Seconds in which the hypervisor had a
+    /// core, or the generator was late, are left out and counted.
+    #[arg(long, value_name = "RATE",
+          conflicts_with_all = ["rate", "requests", "sweep", "find_max", "active", "pipeline", "bulk", "close",
+                                "reuse"])]
+    stream: Option<BitRate>,
+
+    /// With --stream: play it, from a buffer that holds this time
+    ///
+    /// A player reads as fast as the server sends until its buffer is full, then at the rate. It
+    /// plays when the buffer is full for the first time, and again after an under-run.
+    #[arg(long, value_name = "TIME", requires = "stream", value_parser = values::nonzero_duration)]
+    buffer: Option<Duration>,
+
+    /// With --buffer: play once so much of it is full
+    #[arg(long, value_name = "PERCENT", default_value = "100%", requires = "buffer", value_parser = part)]
+    play_at: f64,
 
     /// Measure with each number of connections, as in conns=1,2,4..128, and print one table
     #[arg(long, value_name = "conns=LIST", value_parser = sweep, conflicts_with_all = ["requests", "active"])]
@@ -386,6 +410,15 @@ fn list(text: &str) -> Result<List, BadValue> {
 
 fn sweep(text: &str) -> Result<List, BadValue> {
     rates::sweep(text).map(List)
+}
+
+/// A fraction above 0 and up to all.
+fn part(text: &str) -> Result<f64, BadValue> {
+    let percent = text.strip_suffix('%').and_then(|digits| digits.trim().parse::<f64>().ok());
+    percent
+        .filter(|percent| (0.1..=100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| BadValue::new("write a share from 0.1% to 100%, as in 50%"))
 }
 
 /// A fraction, written in percent.

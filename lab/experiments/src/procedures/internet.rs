@@ -14,13 +14,14 @@ use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
 use crate::runs::{Figure, Run};
 use core::time::Duration;
 use demo::machine::{find_program, is_root};
-use flow::{Ours, Ran, drive};
-use kernel::{Kernel, Role};
+use flow::{Hub, Ours, Ran, drive};
+use kernel::{Beside, Kernel, Role};
 use link::{EmulatedPath, Impairment, Pair, PairConfig, Probability, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 /// The path, and what goes over it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -52,6 +53,10 @@ pub struct Settings {
     /// CUBIC.
     #[serde(default = "default_congestion")]
     pub congestion: Vec<String>,
+    /// A flow of Linux's that starts with each and shares the bottleneck, by its congestion control;
+    /// it goes on as long as the other. None if it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
 }
 
 const fn default_megabytes() -> u32 {
@@ -71,6 +76,9 @@ const SLOWEST: u64 = 50_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const GOODPUT: &str = "goodput";
+
+/// What the flow had ÷ what the one beside it had meanwhile.
+const SHARE: &str = "of its neighbour's rate";
 
 /// Who is at both ends of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -116,11 +124,12 @@ impl Internet {
             && settings.queue_kb.is_none_or(|kb| (2..=1_000_000).contains(&kb))
             && settings.queue_packets.is_none_or(|packets| (1..=1_000_000).contains(&packets))
             && settings.black_hole.is_none_or(|most| most >= 576)
-            && !settings.congestion.is_empty();
+            && !settings.congestion.is_empty()
+            && settings.beside.as_ref().is_none_or(|name| !name.is_empty());
         if !good {
             return Err("internet: write 1 to 10,000 mbit, up to 10,000 rtt-ms, one of queue-kb from 2 and \
                         queue-packets from 1, percents from 0 to 100, a black-hole of 576 bytes or more, 1 to 100,000 \
-                        megabytes and a congestion control or more"
+                        megabytes and a congestion control or more; beside takes the name of one"
                 .into());
         }
         let missing = match () {
@@ -130,13 +139,19 @@ impl Internet {
             () => None,
         };
         let linux = settings.congestion.iter().cloned().map(Ends::Linux);
-        let ours = [Ends::OurSender, Ends::OurReceiver(settings.congestion[0].clone())];
+        // How a flow shares a path is its sender's doing.
+        let receiver = settings.beside.is_none().then(|| Ends::OurReceiver(settings.congestion[0].clone()));
         Ok(Self {
             settings: settings.clone(),
-            ends: linux.chain(ours).collect(),
+            ends: linux.chain([Ends::OurSender]).chain(receiver).collect(),
             available: std::fs::read_to_string(AVAILABLE).unwrap_or_default(),
             missing,
         })
+    }
+
+    /// Whether this kernel has a congestion control.
+    fn has(&self, name: &str) -> bool {
+        self.available.split_whitespace().any(|has| has == name)
     }
 
     /// What happens to frames there, and back.
@@ -170,23 +185,26 @@ impl Internet {
         let (there, back) = self.impairments();
         let pair = || Pair::new(PairConfig { ring: 4_096, ..PairConfig::default() });
         let until = |now: Duration| setting.interrupt.check().is_ok() && now < limit;
+        if let Some(neighbour) = &self.settings.beside {
+            return self.transfer_beside(ends, neighbour, setting, until);
+        }
         // The near end is one that can be slept on: a kernel's.
         match ends {
             Ends::Linux(congestion) => {
-                let (receiver, far) = Kernel::start("to", Role::Receiver { bytes })?;
+                let (receiver, far) = Kernel::start("to", Role::Receiver { bytes, beside: None })?;
                 let (sender, near) = Kernel::start("from", Role::Sender { bytes, congestion: congestion.clone() })?;
                 let path = EmulatedPath::new(near, far, there, back, setting.seed);
-                let ran = drive(path, None, |_| receiver.is_done(), until, false)?;
+                let ran = drive(path, None, |_| receiver.is_done(), until, |_| false, false)?;
                 receiver.end()?;
                 sender.end()?;
                 Ok(ran)
             }
             Ends::OurSender => {
-                let (receiver, near) = Kernel::start("to", Role::Receiver { bytes })?;
+                let (receiver, near) = Kernel::start("to", Role::Receiver { bytes, beside: None })?;
                 let (far, own) = pair();
                 let ours = Ours::sender(own, bytes, setting.seed);
                 let path = EmulatedPath::new(near, far, back, there, setting.seed);
-                let ran = drive(path, Some(ours), |_| receiver.is_done(), until, true)?;
+                let ran = drive(path, Some(ours), |_| receiver.is_done(), until, |_| false, true)?;
                 receiver.end()?;
                 Ok(ran)
             }
@@ -195,12 +213,61 @@ impl Internet {
                 let ours = Ours::receiver(own, bytes, setting.seed);
                 let (sender, near) = Kernel::start("from", Role::Sender { bytes, congestion: congestion.clone() })?;
                 let path = EmulatedPath::new(near, far, there, back, setting.seed);
-                let ran = drive(path, Some(ours), |ours| ours.is_some_and(Ours::is_done), until, false)?;
+                let ran = drive(path, Some(ours), |ours| ours.is_some_and(Ours::is_done), until, |_| false, false)?;
                 sender.end()?;
                 Ok(ran)
             }
         }
     }
+
+    /// A sender, and a neighbour of Linux's that starts with it, meet before the path; both send to one
+    /// receiver of Linux's.
+    fn transfer_beside(
+        &self,
+        ends: &Ends,
+        neighbour: &str,
+        setting: &Setting,
+        until: impl Fn(Duration) -> bool,
+    ) -> Result<Ran, Failure> {
+        let bytes = u64::from(self.settings.megabytes) * 1_000_000;
+        let (there, back) = self.impairments();
+        let pair = || Pair::new(PairConfig { ring: 4_096, ..PairConfig::default() });
+        let beside = Beside::default();
+        let (receiver, near) = Kernel::start("to", Role::Receiver { bytes, beside: Some(beside.clone()) })?;
+        let (far, trunk) = pair();
+        let path = EmulatedPath::new(near, far, back, there, setting.seed);
+        let role = Role::Neighbour { congestion: neighbour.to_owned(), beside: beside.clone() };
+        let (other, tap) = Kernel::start("by", role)?;
+        let done = |_: Option<&Ours>| receiver.is_done();
+        let counted = |ran: Result<Ran, Failure>| {
+            let received = beside.received.load(Ordering::Acquire);
+            beside.over.store(true, Ordering::Release);
+            ran.map(|ran| Ran { beside: Some(received), ..ran })
+        };
+        let (sender, ran) = match ends {
+            Ends::Linux(congestion) => {
+                let (sender, one) = Kernel::start("from", Role::Sender { bytes, congestion: congestion.clone() })?;
+                let mut hub = Hub::new(trunk, one, tap);
+                (Some(sender), counted(drive(path, None, done, until, |now| hub.turn(now), true)))
+            }
+            Ends::OurSender | Ends::OurReceiver(_) => {
+                let (one, own) = pair();
+                let ours = Ours::sender(own, bytes, setting.seed);
+                let mut hub = Hub::new(trunk, one, tap);
+                (None, counted(drive(path, Some(ours), done, until, |now| hub.turn(now), true)))
+            }
+        };
+        let ran = ran?;
+        receiver.end()?;
+        sender.map_or(Ok(()), Kernel::end)?;
+        other.end()?;
+        Ok(ran)
+    }
+}
+
+/// What is said of a congestion control that this kernel has not.
+fn lacks(name: &str) -> String {
+    format!("this kernel has no {name}: modprobe tcp_{name}")
 }
 
 impl ProcedureSettings for Settings {
@@ -224,17 +291,16 @@ impl Procedure for Internet {
             ("reordering".to_owned(), format!("{reorder_percent} %")),
             ("bytes".to_owned(), format!("{} MB", self.settings.megabytes)),
         ]);
+        if let Some(name) = &self.settings.beside {
+            conditions.insert("beside".to_owned(), format!("a flow of Linux {name}, which starts with it"));
+        }
         if let Some(most) = black_hole {
             conditions.insert("black hole".to_owned(), format!("beyond {most} bytes"));
         }
         let left_out = |ends: &Ends| match ends {
             _ if self.missing.is_some() => self.missing.clone(),
-            Ends::Linux(name) | Ends::OurReceiver(name)
-                if !self.available.split_whitespace().any(|has| has == name) =>
-            {
-                Some(format!("this kernel has no {name}: modprobe tcp_{name}"))
-            }
-            _ => None,
+            Ends::Linux(name) | Ends::OurReceiver(name) if !self.has(name) => Some(lacks(name)),
+            _ => self.settings.beside.as_ref().filter(|name| !self.has(name)).map(|name| lacks(name)),
         };
         let arm = |ends: &Ends| Arm { name: ends.name(), conditions: conditions.clone(), left_out: left_out(ends) };
         self.ends.iter().map(arm).collect()
@@ -247,6 +313,7 @@ impl Procedure for Internet {
             Figure::lower("mean queue", "kB"),
             Figure::plain("frames there", "per MB"),
             Figure::plain("late", "ms at most"),
+            Figure::plain(SHARE, "1 is as much"),
         ]
     }
 
@@ -254,6 +321,9 @@ impl Procedure for Internet {
         vec![
             "Goodput: from the start of all, the handshake with it, to the last byte received.".to_owned(),
             "Late: the longest that the path was not looked after; as much may be in a round trip.".to_owned(),
+            "Of its neighbour's rate: what the flow had carried by its end ÷ what the flow beside it had by then; \
+             where there is one (beside)."
+                .to_owned(),
         ]
     }
 
@@ -267,6 +337,9 @@ impl Procedure for Internet {
         put(&mut run.figures, "mean queue", ran.there.queued as f64 / ran.took.as_nanos() as f64 / 1e3);
         put(&mut run.figures, "frames there", ran.there.entered as f64 / megabytes);
         put(&mut run.figures, "late", ran.late.as_secs_f64() * 1e3);
+        if let Some(beside) = ran.beside {
+            put(&mut run.figures, SHARE, megabytes * 1e6 / beside as f64);
+        }
         Ok(run)
     }
 }
@@ -286,6 +359,7 @@ mod tests {
             black_hole: None,
             megabytes: 1,
             congestion: vec!["cubic".to_owned()],
+            beside: None,
         }
     }
 
@@ -299,6 +373,7 @@ mod tests {
             Settings { black_hole: Some(40), ..settings() },
             Settings { megabytes: 0, ..settings() },
             Settings { congestion: Vec::new(), ..settings() },
+            Settings { beside: Some(String::new()), ..settings() },
         ] {
             assert!(Internet::new(&bad).is_err(), "{bad:?}");
         }
@@ -325,6 +400,30 @@ mod tests {
         let left: Vec<bool> = arms.iter().map(|arm| arm.left_out.is_some()).collect();
         let ours = !is_root() || !Path::new("/dev/net/tun").exists() || find_program("ip").is_none();
         assert_eq!(left, [true, ours, true], "{arms:?}");
+    }
+
+    /// A flow beside another: both carry something, by Linux's sender and by ours.
+    #[test]
+    fn flows_share_the_path_with_a_neighbour() {
+        let all = Settings { beside: Some("cubic".to_owned()), megabytes: 2, ..settings() };
+        let procedure = Internet::new(&all).expect("they make sense");
+        assert_eq!(procedure.ends, [Ends::Linux("cubic".to_owned()), Ends::OurSender]);
+        let lacking = Internet::new(&Settings { beside: Some("no-such".to_owned()), ..all }).expect("they make sense");
+        assert!(lacking.arms().iter().all(|arm| arm.left_out.is_some()));
+        if let Some(why) = &procedure.missing {
+            eprintln!("left out: {why}");
+            return;
+        }
+        let interrupt = demo::child::Interrupt::of(std::sync::Arc::default());
+        let progress = crate::procedure::Progress::default();
+        let setting = Setting { seed: 7, interrupt: &interrupt, progress: &progress };
+        for ends in &procedure.ends {
+            let ran = procedure.transfer(ends, &setting).unwrap_or_else(|why| panic!("{ends:?}: {why}"));
+            let beside = ran.beside.expect("there is one");
+            // What passes is both's: the bottleneck is theirs together.
+            let least = (2_000_000 + beside) / 1_448;
+            assert!(beside > 0 && ran.there.passed >= least, "{ends:?}: {beside}, {:?}", ran.there);
+        }
     }
 
     /// A transfer of each kind, where this user may make namespaces and TAPs.

@@ -1,4 +1,4 @@
-//! Pages of loads, of searches for the highest rate, of sweeps, and of streams without end.
+//! Pages of loads, of searches for the highest rate, of sweeps, and of streams, without end or with a rate.
 
 use super::cells::{Column, Shown, counted, curve, expected, list, number, object, table, text, texts, values};
 use figures::{digits, seconds, si};
@@ -211,6 +211,70 @@ pub fn bulk(page: &mut Page, whole: &Value) {
     let whole_ones = |span: &Value| valid && length(span) > 0.5 * spans.first().map_or(0.0, length);
     let curves = ways.map(|(name, path)| curve(name, spans, ["/end_s", path], whole_ones));
     page.curve(Chart::new("Carried, interval by interval", x, y, curves.into()));
+    let own = [("own CPU, user", "/cpu_user", Shown::Share), ("own CPU, system", "/cpu_system", Shown::Share)];
+    page.tell(values("The generator", &own, whole));
+    page.tell(object("What was asked for", whole, "/setup"));
+}
+
+/// Times of streams that are to have a rate.
+const STREAM_TIMES: [(&str, &str); 5] = [
+    ("/first_byte", "request to first byte"),
+    ("/playing/start", "first request to playing"),
+    ("/playing/under_runs", "nothing to play"),
+    ("/late", "behind at the end of a second"),
+    ("/own_delay", "generator called late"),
+];
+
+const OFF: [Column; 6] = [
+    ("off by", "/name", Shown::Text),
+    ("samples", "/of/samples", Shown::Count),
+    ("p50", "/of/p50", Shown::Plain),
+    ("p99", "/of/p99", Shown::Plain),
+    ("p99.9", "/of/p999", Shown::Plain),
+    ("max", "/of/max", Shown::Plain),
+];
+
+const STREAM_SHARES: [Column; 5] = [
+    ("within one segment", "/evenness/within_one", Shown::Share),
+    ("within two", "/evenness/within_two", Shown::Share),
+    ("of the time without anything to play", "/playing/stalled", Shown::Share),
+    ("streams with under-runs", "/playing/streams_with_under_runs", Shown::Count),
+    ("streams under way", "/under_way", Shown::Count),
+];
+
+/// Streams that are to have a rate.
+pub fn streams(page: &mut Page, whole: &Value) {
+    let (all, rate) = (text(whole, "/setup/connections"), number(whole, "/setup/rate").unwrap_or(0.0));
+    let received = si(number(whole, "/bits_per_second").unwrap_or(0.0), "bit/s");
+    page.head.answer.push(format!("{all} streams of {}: {received} received", si(rate, "bit/s")));
+    page.figure(expected("Objectives", list(whole, "/objectives"), "/objective", "MISSED"));
+    page.figure(values("The whole measured time", &STREAM_SHARES, whole));
+    let times = STREAM_TIMES.iter().map(|(path, name)| json!({ "name": name, "of": whole.pointer(path) }));
+    let times: Vec<Value> = times.filter(|one| number(one, "/of/samples").is_some_and(|n| n > 0.0)).collect();
+    page.figure(table("", &LATENCY, &times));
+    let off =
+        [("/evenness/off_bytes", "bytes, in a second"), ("/evenness/off_over_10s", "parts of what was due, in 10 s")];
+    let off = off.iter().map(|(path, name)| json!({ "name": name, "of": whole.pointer(path) }));
+    let off: Vec<Value> = off.filter(|one| number(one, "/of/samples").is_some_and(|n| n > 0.0)).collect();
+    page.figure(table("How far from the rate", &OFF, &off));
+    for (caption, path) in [("Seconds", "/counted"), ("What failed", "/errors")] {
+        page.figure(object(caption, whole, path));
+    }
+    let seconds: Vec<Value> = list(whole, "/seconds")
+        .iter()
+        .enumerate()
+        .map(|(at, one)| {
+            let bits = number(one, "/bytes").unwrap_or(0.0) * 8.0;
+            json!({ "end_s": at + 1, "bits": bits, "late": one["late"], "left_out": one["left_out"] })
+        })
+        .collect();
+    let counts = |one: &Value| one["left_out"].is_null();
+    let x = Axis::new("until, s", AxisScale::Near, digits);
+    let received = curve("received by streams that were under way", &seconds, ["/end_s", "/bits"], counts);
+    page.curve(Chart::new("Received, second by second", x.clone(), Axis::counts("bit/s"), vec![received]));
+    let late = curve("streams behind", &seconds, ["/end_s", "/late"], counts);
+    page.curve(Chart::new("Streams behind what was due", x, Axis::counts("streams"), vec![late]));
+    page.figure(table("Interfaces", &CARRIED, list(whole, "/carried")));
     let own = [("own CPU, user", "/cpu_user", Shown::Share), ("own CPU, system", "/cpu_system", Shown::Share)];
     page.tell(values("The generator", &own, whole));
     page.tell(object("What was asked for", whole, "/setup"));

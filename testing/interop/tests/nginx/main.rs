@@ -53,6 +53,7 @@ mod sent;
 mod sizes;
 mod slow_readers;
 mod stapled;
+mod streams;
 mod theirs;
 mod tree;
 mod twins;

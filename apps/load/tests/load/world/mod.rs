@@ -1,7 +1,10 @@
 //! A data path and a server in one, in simulated time: what the generator's
 //! tests run against. Every answer comes from the test's script.
 
+mod reply;
 pub mod secured;
+
+pub use reply::{Dial, Reply, Then, response};
 
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
 use core::cell::RefCell;
@@ -26,58 +29,6 @@ pub fn current_request() -> Vec<u8> {
 
 /// The length of a turn.
 pub const TURN: Duration = Duration::from_micros(1);
-
-/// What becomes of a connect.
-#[derive(Clone, Copy, Debug)]
-pub enum Dial {
-    Accept(Duration),
-    Refuse(Duration),
-    Unreachable(Duration),
-    Ignore,
-}
-
-/// What becomes of a request.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    /// Pieces of the response, each with its time after the request.
-    pub parts: Vec<(Duration, Vec<u8>)>,
-    /// What follows the last piece, at once.
-    pub then: Then,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Then {
-    Keep,
-    Finish,
-    Reset,
-    TimeOut,
-}
-
-impl Reply {
-    pub fn bytes(after: Duration, bytes: impl Into<Vec<u8>>) -> Self {
-        Self { parts: vec![(after, bytes.into())], then: Then::Keep }
-    }
-
-    /// A 200 with `length` bytes.
-    pub fn ok(after: Duration, length: usize) -> Self {
-        Self::bytes(after, response("200 OK", length))
-    }
-
-    pub fn nothing() -> Self {
-        Self { parts: Vec::new(), then: Then::Keep }
-    }
-
-    pub fn then(mut self, then: Then) -> Self {
-        self.then = then;
-        self
-    }
-}
-
-pub fn response(status: &str, length: usize) -> Vec<u8> {
-    let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n").into_bytes();
-    bytes.resize(bytes.len() + length, b'x');
-    bytes
-}
 
 enum Happening {
     Open,
@@ -144,6 +95,8 @@ pub struct Path {
     slots: Vec<Slot>,
     free: Vec<u32>,
     actions: Vec<Action>,
+    /// Those that are offered again what they left.
+    resumed: Vec<ConnId>,
     /// More than this many connections are refused with `Full`.
     pub limit: usize,
     /// What the next connects fail with, if anything.
@@ -258,7 +211,9 @@ impl Net for Path {
         slot.map(|slot| slot.near = Some(Sealed::new(layer))).is_some()
     }
 
-    fn resume(&mut self, _: ConnId) {}
+    fn resume(&mut self, id: ConnId) {
+        self.resumed.push(id);
+    }
 
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
         if let Some(slot) = self.slot(id) {
@@ -280,8 +235,8 @@ type ShakeScript<'a> = Box<dyn FnMut(u64) -> (Arc<ServerTls>, Duration) + 'a>;
 type ReplyScript<'a> = Box<dyn FnMut(u64, Time) -> Reply + 'a>;
 
 /// A generator, a data path and a server.
-pub struct World<'a> {
-    pub load: Load,
+pub struct World<'a, A = Load> {
+    pub load: A,
     pub path: Path,
     events: BinaryHeap<Reverse<Event>>,
     order: u64,
@@ -299,6 +254,30 @@ pub struct World<'a> {
 impl<'a> World<'a> {
     /// A world where `reply` answers request number n, at a time.
     pub fn new(plan: &Plan, reply: impl FnMut(u64, Time) -> Reply + 'a) -> Self {
+        Self::of(Load::new(plan.clone()).expect("the test's plan is sound"), reply)
+    }
+
+    /// Runs until the figures are there, and answers them.
+    pub fn run(&mut self) -> Figures {
+        while self.load.figures().is_none() {
+            self.turn();
+            assert!(self.elapsed() < Duration::from_secs(3_600), "the run does not end");
+        }
+        self.load.figures().expect("just seen").clone()
+    }
+
+    /// Runs for a time, or until the figures are there.
+    pub fn run_for(&mut self, span: Duration) {
+        let until = self.path.now + span;
+        while self.path.now < until && self.load.figures().is_none() {
+            self.turn();
+        }
+    }
+}
+
+impl<'a, A: App> World<'a, A> {
+    /// The same with another generator.
+    pub fn of(load: A, reply: impl FnMut(u64, Time) -> Reply + 'a) -> Self {
         // Not zero: clocks do not start with the run.
         let started = Time::from_millis(123_456);
         let path = Path {
@@ -306,6 +285,7 @@ impl<'a> World<'a> {
             slots: Vec::new(),
             free: Vec::new(),
             actions: Vec::new(),
+            resumed: Vec::new(),
             limit: usize::MAX,
             refuse: None,
             portless: None,
@@ -315,7 +295,7 @@ impl<'a> World<'a> {
             log: Vec::new(),
         };
         Self {
-            load: Load::new(plan.clone()).expect("the test's plan is sound"),
+            load,
             path,
             events: BinaryHeap::new(),
             order: 0,
@@ -352,23 +332,6 @@ impl<'a> World<'a> {
         self.path.now
     }
 
-    /// Runs until the figures are there, and answers them.
-    pub fn run(&mut self) -> Figures {
-        while self.load.figures().is_none() {
-            self.turn();
-            assert!(self.elapsed() < Duration::from_secs(3_600), "the run does not end");
-        }
-        self.load.figures().expect("just seen").clone()
-    }
-
-    /// Runs for a time, or until the figures are there.
-    pub fn run_for(&mut self, span: Duration) {
-        let until = self.path.now + span;
-        while self.path.now < until && self.load.figures().is_none() {
-            self.turn();
-        }
-    }
-
     /// The generator is not called for a time, as if its core were taken.
     pub fn pause(&mut self, span: Duration) {
         self.path.now = self.path.now + span;
@@ -389,6 +352,9 @@ impl<'a> World<'a> {
                 let id = ConnId::new(index as u32, slot.generation);
                 self.load.on_timer(&mut self.path, id);
             }
+        }
+        for id in core::mem::take(&mut self.path.resumed) {
+            self.offer_again(id);
         }
         let wake = self.load.on_turn(&mut self.path);
         self.act();
@@ -439,6 +405,18 @@ impl<'a> World<'a> {
                 self.path.slots[id.index()].taken = false;
                 self.path.free.push(id.index() as u32);
             }
+        }
+    }
+
+    /// Offers what was left.
+    fn offer_again(&mut self, id: ConnId) {
+        let Some(slot) = self.path.slot(id) else { return };
+        let was_secured = slot.near.is_some();
+        let mut data = core::mem::take(if was_secured { &mut slot.plain } else { &mut slot.held });
+        let used = self.load.on_data(&mut self.path, id, &data);
+        data.drain(..used);
+        if let Some(slot) = self.path.slot(id) {
+            *(if was_secured { &mut slot.plain } else { &mut slot.held }) = data;
         }
     }
 

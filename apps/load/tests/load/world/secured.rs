@@ -110,8 +110,7 @@ pub fn server() -> Arc<ServerTls> {
     Arc::new(ServerTls::new(rules).expect("a server"))
 }
 
-/// A client that sends early data where it has a session.
-pub fn sought() -> Sought {
+fn tls() -> ClientTls {
     let rules = ClientRules {
         identity: None,
         tls12: false,
@@ -123,7 +122,17 @@ pub fn sought() -> Sought {
         tickets: 64,
         protocols: Vec::new(),
     };
-    let tls = Arc::new(ClientTls::new(rules).expect("a client").sending_early());
+    ClientTls::new(rules).expect("a client")
+}
+
+/// What a client says that sends nothing early.
+pub fn client() -> Arc<ClientTls> {
+    Arc::new(tls())
+}
+
+/// A client that sends early data where it has a session.
+pub fn sought() -> Sought {
+    let tls = Arc::new(tls().sending_early());
     let name: Box<[u8]> = b"one.example".as_slice().into();
     Sought { tls, shows: None, name: name.clone(), told: Some("one.example".into()), peer: name }
 }

@@ -70,10 +70,15 @@ impl OutputArgs {
 
     /// An option that is about requests, which streams without end are none of.
     pub(super) fn of_requests(&self) -> Option<&'static str> {
+        self.not_of_streams().or(self.strict.then_some("--strict"))
+    }
+
+    /// One that is about requests, and not about streams that are to have a rate.
+    pub(super) fn not_of_streams(&self) -> Option<&'static str> {
         let files = [("--ndjson", &self.ndjson), ("--hdr-log", &self.hdr_log), ("--hgrm", &self.hgrm)];
         let file = files.into_iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
         let form = !matches!(self.form, Form::Text | Form::Json);
-        file.or(self.strict.then_some("--strict")).or(form.then_some("--as"))
+        file.or(form.then_some("--as"))
     }
 
     pub(super) fn plan(self) -> OutputPlan {

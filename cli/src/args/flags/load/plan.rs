@@ -4,12 +4,12 @@ use super::script::read_at_most;
 use super::{BulkArg, Closer, ConnectionArgs, GoalArgs, LoadArgs, RequestArgs, WarmUp};
 use crate::args::flags::connections;
 use crate::args::target::{Target, unix};
-use generator::{BulkTask, LoadPath, LoadPlan, LoadSockets, Place, ServerPlan, SweepPlan, Task};
+use generator::{BulkTask, LoadPath, LoadPlan, LoadSockets, Place, ServerPlan, StreamTask, SweepPlan, Task};
 use host::Cores;
 use host::values::{AddressRange, Cidr, Count};
 use load::{
-    Arrival, Expect, FindMaxConfig, Objective, Plan, REQUEST_LIMIT, Request, Reuse, STREAMS_LIMIT, Stop, Weighted,
-    expand, is_log, parse_requests,
+    Arrival, Expect, FindMaxConfig, Objective, Plan, PlayRate, PlayerPlan, REQUEST_LIMIT, Request, Reuse,
+    STREAMS_LIMIT, Stop, StreamingPlan, Weighted, expand, is_log, parse_requests,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
@@ -74,8 +74,8 @@ impl LoadArgs {
         plan.heads = self.request.heads.into();
         plan.sources = sources;
         plan.connections = held;
-        let duration =
-            self.duration.unwrap_or(if matches!(task, Task::Once) { USUAL_DURATION } else { SHORT_DURATION });
+        let usual = if matches!(task, Task::Once | Task::Stream(_)) { USUAL_DURATION } else { SHORT_DURATION };
+        let duration = self.duration.unwrap_or(usual);
         plan.stop = match self.requests {
             Some(Count(count)) => Stop::Requests { count, within: duration },
             None => Stop::After(duration),
@@ -106,12 +106,38 @@ impl LoadArgs {
             },
             None => task,
         };
+        if let (Task::Stream(_), Some(name)) = (&task, self.output.not_of_streams()) {
+            return Err(format!("{name} is about requests, and --stream about streams"));
+        }
         plan.parts = as_ab;
         plan.secured = secured;
         let hint = if as_ab && plan.reuse.per_connection() == Some(1) { ": --as ab keeps none without -k" } else { "" };
         plan.check().map_err(|why| format!("{why}{hint}"))?;
-        let expect = self.goal.expect.into_iter().flat_map(|list| list.0).collect();
+        let expect: Vec<Objective> = self.goal.expect.into_iter().flat_map(|list| list.0).collect();
+        judges(&expect, &task)?;
+        if let Task::Stream(stream) = &task {
+            let streams = StreamingPlan { load: plan.clone(), rate: stream.rate, player: stream.player };
+            streams.check().map_err(|why| format!("--stream: {why}"))?;
+        }
         Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan(), notes })
+    }
+}
+
+/// Whether what is measured has the figures that are to be met.
+fn judges(expect: &[Objective], task: &Task) -> Result<(), String> {
+    let has = |objective: &&Objective| match task {
+        Task::Stream(stream) => !objective.metric.is_of_streams(stream.player.is_some()),
+        _ => !objective.metric.is_of_requests(),
+    };
+    match (expect.iter().find(has), task) {
+        (None, _) => Ok(()),
+        (Some(other), Task::Stream(StreamTask { player: Some(_), .. })) => {
+            Err(format!("--expect {other}: that is no figure of streams that are played"))
+        }
+        (Some(other), Task::Stream(_)) => {
+            Err(format!("--expect {other}: that is no figure of streams that are held against a rate"))
+        }
+        (Some(other), _) => Err(format!("--expect {other}: that is a figure of streams (--stream)")),
     }
 }
 
@@ -196,8 +222,15 @@ impl GoalArgs {
             (None, Some(pid)) => ServerPlan::Process(pid),
             (None, None) => ServerPlan::Usual,
         };
+        if let Some(rate) = self.stream {
+            let player = self.buffer.map(|buffer| PlayerPlan { buffer, share: self.play_at });
+            return Ok(Task::Stream(StreamTask { rate: PlayRate::new(rate.0), player }));
+        }
         if let Some(objectives) = &self.find_max {
             let objectives: Vec<Objective> = objectives.0.clone();
+            if let Some(other) = objectives.iter().find(|objective| !objective.metric.is_of_requests()) {
+                return Err(format!("--find-max {other}: that is a figure of streams (--stream)"));
+            }
             let config = FindMaxConfig {
                 start: self.find_start.0 as f64,
                 precision: self.find_precision,

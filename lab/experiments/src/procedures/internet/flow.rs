@@ -6,11 +6,11 @@ use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use cpu::Clock;
-use link::{EmulatedPath, FaultCounters, Link, PairLink};
+use link::{EmulatedPath, FaultCounters, Link, PairLink, Receive, Transmit};
 use silo::Silo;
 use stack::{Address, Config, LinkOffload, Seeds, Stack};
 use stats::Random;
-use wire::Mac;
+use wire::{Mac, Offload, Time};
 
 /// How long the path sleeps at most: far below a round trip.
 const NAP: Duration = Duration::from_micros(200);
@@ -27,6 +27,73 @@ pub(super) struct Ran {
     pub there: FaultCounters,
     /// The longest that nobody looked after the path.
     pub late: Duration,
+    /// Bytes that a flow beside it had received by its end, if there was one.
+    pub beside: Option<u64>,
+}
+
+/// Where two senders meet before the path: what either sends goes to the path, and what comes back
+/// goes to both, as a hub does it.
+pub(super) struct Hub<A, B> {
+    path: PairLink,
+    ports: (A, B),
+    /// Whose turn is next: a full queue drops what comes last.
+    is_others_turn: bool,
+}
+
+impl<A: Link, B: Link> Hub<A, B> {
+    pub fn new(path: PairLink, one: A, other: B) -> Self {
+        Self { path, ports: (one, other), is_others_turn: false }
+    }
+
+    /// Passes on what waits; whether anything did.
+    pub fn turn(&mut self, now: Time) -> bool {
+        let Self { path, ports: (one, other), is_others_turn } = self;
+        let (mut sent, mut was_idle) = (0, false);
+        for _ in 0..2 * BURST {
+            let some = if *is_others_turn { pass(other, path, now) } else { pass(one, path, now) };
+            *is_others_turn = !*is_others_turn;
+            sent += some;
+            if some == 0 && was_idle {
+                break;
+            }
+            was_idle = some == 0;
+        }
+        let (from, _) = path.split();
+        let ((_, mut to_one), (_, mut to_other)) = (one.split(), other.split());
+        let back = from.receive(now, BURST);
+        for index in 0..back {
+            put_frame(from.frame(index), &mut to_one);
+            put_frame(from.frame(index), &mut to_other);
+        }
+        from.release();
+        to_one.flush(now);
+        to_other.flush(now);
+        sent + back > 0
+    }
+}
+
+/// Frames that a hub takes from the path at a time, and how often each of its ports has its turn.
+const BURST: usize = 64;
+
+/// Frames that it takes from a port before the other has its turn.
+const FEW: usize = 2;
+
+/// Passes some frames from one link to another; how many there were.
+fn pass<A: Link, B: Link>(from: &mut A, to: &mut B, now: Time) -> usize {
+    let ((mut rx, _), (_, mut tx)) = (from.split(), to.split());
+    let count = rx.receive(now, FEW);
+    (0..count).for_each(|index| put_frame(rx.frame(index), &mut tx));
+    rx.release();
+    tx.flush(now);
+    count
+}
+
+/// Sends a frame; where there is no room it is lost, and the link has counted that.
+fn put_frame(frame: &[u8], to: &mut impl Transmit) {
+    if let Some(place) = to.slot().and_then(|slot| slot.get_mut(..frame.len())) {
+        place.copy_from_slice(frame);
+        to.commit(frame.len(), Offload::NONE);
+    }
 }
 
 /// Our stack, as a host at the far end.
@@ -62,13 +129,15 @@ impl Ours {
     }
 }
 
-/// Passes frames on until `done`; an error if `until` says so before. The data
-/// goes from far to near where it is `reversed`.
+/// Passes frames on until `done`; an error if `until` says so before. `aside` does what else is to be
+/// done in each turn, and says whether there was any. The data goes from far to near where it is
+/// `reversed`.
 pub(super) fn drive<A: Link, B: Link>(
     mut path: EmulatedPath<A, B>,
     mut ours: Option<Ours>,
     done: impl Fn(Option<&Ours>) -> bool,
     until: impl Fn(Duration) -> bool,
+    mut aside: impl FnMut(Time) -> bool,
     reversed: bool,
 ) -> Result<Ran, Failure> {
     let begun = Clock.now();
@@ -77,7 +146,8 @@ pub(super) fn drive<A: Link, B: Link>(
         let now = Clock.now();
         late = late.max(now.since(last));
         last = now;
-        let mut busy = path.turn(now) > 0;
+        let passed = path.turn(now) > 0;
+        let mut busy = aside(now) || passed;
         if let Some(ours) = &mut ours {
             let turn = ours.silo.turn(now);
             busy |= turn.more || turn.frames > 0;
@@ -87,7 +157,7 @@ pub(super) fn drive<A: Link, B: Link>(
         }
         if done(ours.as_ref()) {
             let there = path.counters()[usize::from(reversed)];
-            return Ok(Ran { took: now.since(begun), there, late });
+            return Ok(Ran { took: now.since(begun), there, late, beside: None });
         }
         if !until(now.since(begun)) {
             return Err("the transfer takes too long, or was interrupted".into());
@@ -173,7 +243,7 @@ mod tests {
         let pair = || Pair::new(PairConfig::default());
         let ((near, _a), (far, _b)) = (pair(), pair());
         let path = EmulatedPath::new(near, far, Impairment::default(), Impairment::default(), 1);
-        let ran = drive(path, None, |_| false, |now| now < Duration::from_millis(5), false);
+        let ran = drive(path, None, |_| false, |now| now < Duration::from_millis(5), |_| false, false);
         assert!(ran.is_err_and(|why| why.to_string().contains("too long")));
     }
 }

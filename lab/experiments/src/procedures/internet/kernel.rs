@@ -8,10 +8,11 @@ use demo::netns::Alone;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -22,12 +23,30 @@ pub(super) const SENDER: &str = "10.79.0.1";
 pub(super) const RECEIVER: &str = "10.79.0.2";
 pub(super) const PORT: u16 = 5001;
 
+/// The address of who sends beside the sender, and the receiver's port for that.
+const NEIGHBOUR: &str = "10.79.0.3";
+const NEIGHBOUR_PORT: u16 = 5002;
+
+/// How long a neighbour waits for room, or for bytes, before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A flow beside the one that is measured, as both of its ends know it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside {
+    /// Bytes that were received.
+    pub received: Arc<AtomicU64>,
+    /// It is to end.
+    pub over: Arc<AtomicBool>,
+}
+
 /// What an end does.
 pub(super) enum Role {
     /// It sends so many bytes, with this congestion control.
     Sender { bytes: u64, congestion: String },
-    /// It receives so many.
-    Receiver { bytes: u64 },
+    /// It receives so many, and what a neighbour sends, if there is one.
+    Receiver { bytes: u64, beside: Option<Beside> },
+    /// It sends beside the sender until it is told to end, with this congestion control.
+    Neighbour { congestion: String, beside: Beside },
 }
 
 /// An end under way.
@@ -47,24 +66,38 @@ impl Kernel {
         let (told, taps) = channel();
         let tell_done = Arc::clone(&done);
         let thread = thread::spawn(move || {
-            let (address, listens) = match &role {
-                Role::Sender { .. } => (SENDER, false),
-                Role::Receiver { .. } => (RECEIVER, true),
+            let (address, ports): (&str, &[u16]) = match &role {
+                Role::Sender { .. } => (SENDER, &[]),
+                Role::Neighbour { .. } => (NEIGHBOUR, &[]),
+                Role::Receiver { beside: None, .. } => (RECEIVER, &[PORT]),
+                Role::Receiver { beside: Some(_), .. } => (RECEIVER, &[PORT, NEIGHBOUR_PORT]),
             };
             let opened = open(&path, address);
-            let listener = listens.then(|| TcpListener::bind(SocketAddr::from(([0, 0, 0, 0], PORT)))).transpose()?;
+            let bind = |port: &u16| TcpListener::bind(SocketAddr::from(([0, 0, 0, 0], *port)));
+            let mut listeners = ports.iter().map(bind).collect::<std::io::Result<Vec<_>>>()?.into_iter();
             let failed = opened.is_err();
             let _ = told.send(opened);
             if failed {
                 return Ok(());
             }
-            let result = match (role, listener) {
-                (Role::Sender { bytes, congestion }, _) => send(bytes, &congestion),
-                (Role::Receiver { bytes }, Some(listener)) => receive(bytes, &listener),
-                (Role::Receiver { .. }, None) => Ok(()),
+            let mut counting = None;
+            let result = match role {
+                Role::Sender { bytes, congestion } => send(bytes, &congestion),
+                Role::Neighbour { congestion, beside } => send_beside(&congestion, &beside),
+                Role::Receiver { bytes, beside } => listeners.next().map_or(Ok(()), |listener| {
+                    // A thread that this one starts is in the same namespace.
+                    counting = beside
+                        .zip(listeners.next())
+                        .map(|(beside, listener)| thread::spawn(move || receive_beside(&listener, &beside)));
+                    receive(bytes, &listener)
+                }),
             };
             tell_done.store(true, Ordering::Release);
-            result
+            match counting.map(JoinHandle::join) {
+                Some(Ok(counted)) => result.and(counted),
+                Some(Err(_)) => Err(ErrorKind::Other.into()),
+                None => result,
+            }
         });
         let tap = taps.recv().map_err(|_| "the thread of a namespace has ended")??;
         Ok((Self { thread, done, _namespace: namespace }, tap))
@@ -123,4 +156,43 @@ fn send(bytes: u64, congestion: &str) -> std::io::Result<()> {
     set_tcp_congestion(&stream, congestion)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     demo::bulk::give(&mut stream, bytes)
+}
+
+/// Sends until it is to end, or the path is gone.
+fn send_beside(congestion: &str, beside: &Beside) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(format!("{RECEIVER}:{NEIGHBOUR_PORT}"))?;
+    set_tcp_congestion(&stream, congestion)?;
+    stream.set_write_timeout(Some(LOOK))?;
+    let piece = [7; 1 << 16];
+    while !beside.over.load(Ordering::Acquire) {
+        match stream.write(&piece) {
+            Ok(_) => {}
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(why) => return unless_over(beside, why),
+        }
+    }
+    Ok(())
+}
+
+/// Counts what a neighbour sends until it is to end.
+fn receive_beside(listener: &TcpListener, beside: &Beside) -> std::io::Result<()> {
+    let mut stream = accept(listener)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    let mut piece = vec![0; 1 << 18];
+    while !beside.over.load(Ordering::Acquire) {
+        match stream.read(&mut piece) {
+            // It ends first: what was received counts.
+            Ok(0) => return Ok(()),
+            Ok(read) => drop(beside.received.fetch_add(read as u64, Ordering::AcqRel)),
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(why) => return unless_over(beside, why),
+        }
+    }
+    Ok(())
+}
+
+/// What went wrong, unless the path has gone because all is over, which is told right after.
+fn unless_over(beside: &Beside, why: std::io::Error) -> std::io::Result<()> {
+    thread::sleep(LOOK);
+    if beside.over.load(Ordering::Acquire) { Ok(()) } else { Err(why) }
 }

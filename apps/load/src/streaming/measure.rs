@@ -1,0 +1,242 @@
+//! What is measured of streams, whoever carries them.
+
+use super::figures::{LeftOut, StreamingFigures};
+use super::live::StreamingLive;
+use super::plan::StreamingPlan;
+use super::player::{Heard, PlayRate, Player, SEGMENT, nanos};
+use super::window::{Due, Seconds, Window};
+use crate::live::Stage;
+use core::time::Duration;
+use std::collections::VecDeque;
+use wire::Time;
+
+/// How often the generator asks to be called: each time tells how late that is.
+const HEARTBEAT: Duration = Duration::from_millis(5);
+
+/// How late it may be called where a second ends, without harm: half of a segment's time at the
+/// streams' rate, within these. Amid a second it does no harm: what waits is counted in the same one.
+const AT_AN_END: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(10));
+
+/// How late a player may be called: for an eighth of its buffer, within these. What lies in sockets
+/// meanwhile has not run dry.
+const PLAYING: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+
+/// Later than this, windows may be closed to servers.
+const ANYWHERE: Duration = Duration::from_millis(100);
+
+/// What disturbs a moment is known this much later.
+pub const KNOWN_AFTER: Duration = Duration::from_millis(250);
+
+/// What one stream plays, and what it was given second by second.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// When it first asked.
+    begun: Option<Time>,
+    player: Option<Player>,
+    seconds: Seconds,
+}
+
+impl Flow {
+    pub fn new(plan: &StreamingPlan) -> Self {
+        let player = plan.player.map(|player| Player::new(plan.rate, player.buffer, player.share));
+        Self { begun: None, player, seconds: Seconds::default() }
+    }
+
+    /// It asks.
+    pub fn begin(&mut self, now: Time) {
+        self.begun.get_or_insert(now);
+    }
+
+    /// Bytes of content that are taken, at most.
+    pub fn room(&self, now: Time) -> u64 {
+        self.player.as_ref().map_or(u64::MAX, |player| player.room(now))
+    }
+
+    /// When there is room again; now, where there always is.
+    pub fn has_room_at(&self, now: Time) -> Time {
+        self.player.as_ref().map_or(now, |player| player.has_room_at(now))
+    }
+
+    /// What is due of it.
+    fn due(&self, rate: PlayRate) -> Due {
+        let playing = self.player.as_ref().and_then(|player| Some((player.started()?, player.received())));
+        playing.map_or(Due::EachSecond(rate), |(since, received)| Due::Since { rate, since, received })
+    }
+}
+
+/// Nothing was to play on a stream, from a time on and for so long.
+#[derive(Clone, Copy, Debug)]
+struct UnderRun {
+    stream: usize,
+    since: Time,
+    length: Duration,
+}
+
+/// The account of one silo or thread.
+#[derive(Debug)]
+pub struct Measure {
+    rate: PlayRate,
+    window: Window,
+    /// Those that ended, until it is known whether their seconds count.
+    under_runs: VecDeque<UnderRun>,
+    /// By stream, whether it had one.
+    dried: Vec<bool>,
+    /// When the generator is to be called.
+    due: Time,
+    tolerance: Duration,
+    plays: bool,
+    stolen: u64,
+    live: StreamingLive,
+    /// What it comes to.
+    pub figures: StreamingFigures,
+}
+
+impl Measure {
+    pub fn new(plan: &StreamingPlan) -> Self {
+        let tolerance = match &plan.player {
+            Some(player) => (player.buffer / 8).clamp(PLAYING.0, PLAYING.1),
+            None => (plan.rate.time_of(SEGMENT) / 2).clamp(AT_AN_END.0, AT_AN_END.1),
+        };
+        Self {
+            rate: plan.rate,
+            window: Window::new(plan.duration()),
+            under_runs: VecDeque::new(),
+            dried: vec![false; plan.load.connections as usize],
+            due: Time::ZERO,
+            tolerance,
+            plays: plan.player.is_some(),
+            stolen: 0,
+            live: StreamingLive::default(),
+            figures: StreamingFigures { streams: plan.load.connections.into(), ..StreamingFigures::default() },
+        }
+    }
+
+    pub const fn live(&self) -> &StreamingLive {
+        &self.live
+    }
+
+    /// When the generator is to be called again at the latest.
+    pub const fn due(&self) -> Time {
+        self.due
+    }
+
+    /// The window begins.
+    pub fn begin(&mut self, now: Time) {
+        self.window.begin(now);
+        self.stolen = self.live.stolen();
+    }
+
+    /// When it ends; none before it began.
+    pub fn ends(&self) -> Option<Time> {
+        self.window.ends()
+    }
+
+    /// It ends before its time.
+    pub fn end(&mut self, now: Time) {
+        self.window.end(now);
+    }
+
+    /// Tells who watches how far it is.
+    pub fn publish(&self, stage: Stage) {
+        self.live.publish(stage, &self.figures);
+    }
+
+    /// Notes what time it is, and whether the generator was called as it had asked.
+    pub fn look(&mut self, now: Time, stage: Stage) {
+        if now < self.due {
+            return;
+        }
+        // The first call was not asked for.
+        if self.due > Time::ZERO && self.window.has(now) {
+            let late = now.since(self.due);
+            self.figures.delay.record(nanos(late));
+            let matters = self.plays || self.window.index(self.due) != self.window.index(now);
+            if late > ANYWHERE || late > self.tolerance && matters {
+                self.window.leave_out(self.due, now, LeftOut::Late);
+            }
+        }
+        self.due = now + HEARTBEAT;
+        let stolen = self.live.stolen();
+        if core::mem::replace(&mut self.stolen, stolen) != stolen {
+            let from = Time::from_nanos(now.as_nanos().saturating_sub(nanos(KNOWN_AFTER)));
+            self.window.leave_out(from, now, LeftOut::Stolen);
+        }
+        self.judge_under_runs(now);
+        self.publish(stage);
+    }
+
+    /// Content came on a stream.
+    pub fn on_content(&mut self, now: Time, stream: usize, flow: &mut Flow, bytes: u64) {
+        if self.window.has(now) {
+            self.figures.bytes += bytes;
+        }
+        let due = flow.due(self.rate);
+        flow.seconds.advance(&self.window, now, due, &mut self.figures);
+        flow.seconds.on_bytes(&self.window, now, bytes);
+        let heard = flow.player.as_mut().map(|player| {
+            player.look(now);
+            player.on_content(now, bytes)
+        });
+        match heard {
+            None if flow.seconds.is_begun() => {}
+            None | Some(Heard::Started) => {
+                flow.seconds.begin(&self.window, now);
+                self.figures.under_way += 1;
+                if let (Some(_), Some(begun)) = (heard, flow.begun) {
+                    self.figures.start.record(nanos(now.since(begun)));
+                }
+            }
+            Some(Heard::Resumed(length)) => {
+                let since = Time::from_nanos(now.as_nanos().saturating_sub(nanos(length)));
+                self.note_under_run(stream, since, length);
+            }
+            Some(Heard::Same) => {}
+        }
+    }
+
+    /// One that ended, or the window did.
+    fn note_under_run(&mut self, stream: usize, since: Time, length: Duration) {
+        if self.window.has(since) {
+            let length = length.min(self.window.after(since));
+            self.under_runs.push_back(UnderRun { stream, since, length });
+        }
+    }
+
+    /// Counts those of which is known by `now` whether they began in a second that counts.
+    fn judge_under_runs(&mut self, now: Time) {
+        while let Some(one) = self.under_runs.front().copied() {
+            if one.since + one.length + KNOWN_AFTER > now {
+                return;
+            }
+            self.under_runs.pop_front();
+            if self.window.index(one.since).is_some_and(|second| self.window.left_out(second).is_some()) {
+                self.figures.disturbed_under_runs += 1;
+                continue;
+            }
+            self.figures.under_runs.record(nanos(one.length));
+            let was = core::mem::replace(&mut self.dried[one.stream], true);
+            self.figures.dried += u64::from(!was);
+        }
+    }
+
+    /// All is over.
+    pub fn finish(mut self, flows: impl Iterator<Item = Flow>) -> StreamingFigures {
+        let Some(ends) = self.window.ends() else { return self.figures };
+        for (stream, mut flow) in flows.enumerate() {
+            if let Some(player) = &mut flow.player {
+                player.look(ends);
+                self.figures.to_play += player.started().map_or(Duration::ZERO, |started| self.window.after(started));
+                if let Some(since) = player.dry_since() {
+                    self.note_under_run(stream, since, ends.since(since));
+                }
+            }
+            let due = flow.due(self.rate);
+            flow.seconds.finish(&self.window, due, &mut self.figures);
+        }
+        self.judge_under_runs(Time::MAX);
+        for second in 0..self.window.seconds() {
+            self.figures.second(second).left_out = self.window.left_out(second);
+        }
+        self.figures
+    }
+}

@@ -1,0 +1,145 @@
+//! Streams: those that are played (`nearside load --stream`), those that are held against a rate, and
+//! those without end (`--bulk`).
+
+use super::{Odd, Site, ends_with, load, scratch, text};
+use serde_json::Value;
+use server::Respond;
+use sockets::Endpoint;
+use std::io::{Read, Write};
+use std::process::Output;
+
+/// A second is the shortest that is measured.
+const SHORT: &str = "-c 3 -d 1s --warmup 100ms --threads 1 --cores none";
+
+fn large() -> Site {
+    Site::answering(Respond::Size(4 << 20), 1, Endpoint::Tcp(([127, 0, 0, 1], 0).into()))
+}
+
+/// A run in which all streams got under way, which takes as many as a machine that does other things needs.
+fn run(url: &str, flags: &str) -> (Output, Value) {
+    loop {
+        let output = load(url, flags);
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        if json["under_way"] == 3 {
+            return (output, json);
+        }
+    }
+}
+
+/// Players take their rate, however much a server would send, and tell when they began.
+#[test]
+fn streams_are_played() {
+    let site = large();
+    let (output, json) = run(&site.url, &format!("{SHORT} --stream 2Mbit --buffer 200ms --json --expect start99<60s"));
+    // 5: the one second may not count.
+    assert!([Some(0), Some(5)].contains(&output.status.code()), "{}", text(&output.stderr));
+    assert_eq!(
+        (&json["kind"], &json["under_way"], &json["setup"]["rate"]),
+        (&"streams".into(), &3.into(), &2_000_000.into())
+    );
+    assert_eq!(
+        (&json["playing"]["start"]["samples"], &json["first_byte"]["samples"]),
+        (&3.into(), &3.into()),
+        "{json}"
+    );
+    assert_eq!((&json["counted"]["window"], &json["objectives"][0]["met"]), (&1.into(), &true.into()), "{json}");
+    assert!(json["evenness"].is_null() && json["environment"]["kernel"].is_string(), "{json}");
+    // A window's worth, and what the buffers hold.
+    let bytes = json["bits_per_second"].as_f64().expect("a rate") / 8.0;
+    assert!(bytes <= 3.0 * 250_000.0 * 1.25, "{json}");
+    let output = load(&site.url, &format!("{SHORT} --stream 2Mbit --buffer 200ms --play-at 50%"));
+    let out = text(&output.stdout);
+    for part in [
+        "3 streams of 2.00 Mbit/s, each played from a buffer of 200 ms, 50 %",
+        "Streams      3 of 3 played",
+        "to playing",
+    ] {
+        assert!(out.contains(part), "{part}\n{out}");
+    }
+}
+
+/// A server that does not pace gives more than is due: that is counted, and an objective on it is missed.
+#[test]
+fn streams_are_held_against_their_rate() {
+    let site = large();
+    let page = scratch("streams.html");
+    let flags = format!("{SHORT} --stream 1Mbit --json --html {} --expect ttfb99<60s,within2>99%", page.display());
+    let (output, json) = run(&site.url, &flags);
+    // On a machine that does other things the one second may not count.
+    if json["late"]["samples"] == 0 {
+        ends_with(&output, 5, "no second of any stream counts");
+    } else {
+        ends_with(&output, 3, "an objective was missed");
+        assert_eq!(json["evenness"]["within_two"], 0.0, "{json}");
+        assert!(json["evenness"]["off_bytes"]["samples"].as_u64() > Some(0), "{json}");
+    }
+    assert!(json["playing"].is_null() && json["bits_per_second"].is_number(), "{json}");
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("3 streams of 1.00 Mbit/s"), "{html}");
+    std::fs::remove_file(page).expect("it was made");
+}
+
+#[test]
+fn streams_that_cannot_be_are_told() {
+    // Nobody listens on it.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
+    ends_with(&load(&format!("http://{free}/"), &format!("{SHORT} --stream 1Mbit")), 1, "cannot connect");
+    let site = Site::tcp();
+    for (flags, told) in [
+        ("--buffer 1s", "--stream"),
+        ("--stream 1Mbit --play-at 50%", "--buffer"),
+        ("--stream 1Mbit --buffer 1s --play-at 0%", "0.1% to 100%"),
+        ("--stream 100", "at least 1k"),
+        ("--stream 2Tbit", "bits per second"),
+        ("--stream 1Mbit --rate 1k", "cannot be used"),
+        ("--stream 1Mbit --bulk", "cannot be used"),
+        ("--stream 1Mbit -d 1500ms", "whole seconds"),
+        ("--stream 1Mbit --warmup 10r", "for a time"),
+        ("--stream 1Mbit --http2", "HTTP/1.1"),
+        ("--stream 1Mbit --as ab", "about requests"),
+        ("--stream 1Mbit --hgrm x", "about requests"),
+        ("--stream 1Mbit --expect p99<1ms", "no figure of streams"),
+        ("--stream 1Mbit --expect start99<1s", "held against a rate"),
+        ("--stream 1Mbit --buffer 1s --expect within1>99%", "that are played"),
+        ("--expect late99<1s", "a figure of streams"),
+        ("--find-max underruns=0", "a figure of streams"),
+    ] {
+        ends_with(&load(&site.url, flags), 2, told);
+    }
+}
+
+/// Streams without end, both ways, over kernel sockets and over a link; and servers that take none.
+#[test]
+fn what_a_link_carries_is_measured() {
+    let site = Site::tcp();
+    let large = Site::answering(Respond::Size(4 << 20), 1, Endpoint::Tcp(([127, 0, 0, 1], 0).into()));
+    let run = "-c 2 -d 300ms --warmup 50ms --interval 100ms --threads 1 --cores none --json";
+    // What comes are tiny answers: round trips, and no bulk.
+    ends_with(&load(&site.url, &format!("{run} --bulk down")), 5, "answers have");
+    for (way, up, down) in [("up", true, false), ("down", false, true), ("both", true, true)] {
+        let output = load(&large.url, &format!("{run} --bulk {way}"));
+        ends_with(&output, 0, "");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        for (name, asked) in [("up", up), ("down", down)] {
+            assert_eq!(json[name]["bits_per_second"].as_f64().is_some_and(|rate| rate > 1e3), asked, "{way}: {json}");
+        }
+        let intervals = json["intervals"].as_array().expect("some").iter();
+        let sum: u64 = intervals.map(|one| one["up"]["bytes"].as_u64().unwrap_or(0)).sum();
+        assert_eq!(sum, json["up"]["bytes"].as_u64().unwrap_or(0), "{way}: {json}");
+        assert!(!up || json["up"]["cwnd"].as_u64() > Some(0), "{json}");
+        assert!(json["environment"]["kernel"].is_string(), "{json}");
+    }
+    let ends = Odd::start(|mut peer| {
+        let _ = peer.read(&mut [0; 1 << 10]);
+        let _ = peer.write_all(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n");
+        Some(peer)
+    });
+    ends_with(&load(&format!("http://{}/", ends.0), &format!("{run} --bulk")), 1, "answers content with status 405");
+    for (flags, told) in [
+        ("--bulk --rate 1k", "cannot be used"),
+        ("--bulk --strict", "about requests"),
+        ("--bulk -c 2000", "1024 streams"),
+    ] {
+        ends_with(&load(&site.url, flags), 2, told);
+    }
+}
