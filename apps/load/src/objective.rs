@@ -24,9 +24,10 @@ pub const OBJECTIVES_LIMIT: usize = 64;
 /// | `connect99`, … | a percentile of the time to connect | a time |
 /// | `errors` | requests that failed, timeouts included | a share of all that ended, or a number |
 /// | `timeouts` | requests not answered in time | the same |
-/// | `notok` | those that failed, and those not answered with 2xx | the same |
-/// | `rate` | responses per second | a rate: 10k, 1.5M |
-/// | `achieved` | responses ÷ requests that were due (open loop only) | a share |
+/// | `notok` | those that failed, were not answered with 2xx (calls: with OK), or wrongly | the same |
+/// | `wrong` | those answered otherwise than they were to be, whatever their status | the same |
+/// | `rate` | responses per second ([`Throughput`](crate::Throughput)) | a rate: 10k, 1.5M |
+/// | `achieved` | of an open loop, [`ScheduleReport::achieved_fraction`](crate::ScheduleReport) | a share |
 ///
 /// A time has its unit (`ns`, `us`, `ms`, `s`), a share its `%`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -65,10 +66,14 @@ pub enum Metric {
     TimeoutShare,
     /// Requests not answered in time.
     Timeouts,
-    /// Requests that failed or were not answered with 2xx ÷ those that ended.
+    /// Requests that failed, were not answered with 2xx (calls: with OK), or wrongly ÷ those that ended.
     NotOkShare,
-    /// Requests that failed or were not answered with 2xx.
+    /// Requests that failed, were not answered with 2xx (calls: with OK), or wrongly.
     NotOk,
+    /// Requests that were answered wrongly ÷ those that ended.
+    WrongShare,
+    /// Requests that were answered wrongly.
+    Wrong,
     /// Responses per second.
     Rate,
     /// Responses ÷ requests that were due.
@@ -154,7 +159,8 @@ impl Metric {
         let responses = report.traffic.responses as f64;
         let ended = failed + responses;
         let share = |n: f64| (ended > 0.0).then(|| n / ended);
-        let not_ok = failed + responses - report.successes() as f64;
+        let not_ok = failed + responses - report.successes() as f64 + report.traffic.wrong_success as f64;
+        let wrong = report.traffic.wrong as f64;
         match self {
             Self::Latency(quantile) => measured
                 .then(|| report.histogram.value_at_quantile(quantile).clamp(latency.min_ns, latency.max_ns) as f64),
@@ -170,6 +176,8 @@ impl Metric {
             Self::Timeouts => Some(report.errors.timeouts as f64),
             Self::NotOkShare => share(not_ok),
             Self::NotOk => Some(not_ok),
+            Self::WrongShare => share(wrong),
+            Self::Wrong => Some(wrong),
             Self::Rate => Some(report.throughput.requests_per_second),
             Self::Achieved => report.schedule.map(|schedule| schedule.achieved_fraction),
         }
@@ -185,7 +193,7 @@ impl Metric {
 
     /// Whether it is counted, one by one.
     const fn is_count(self) -> bool {
-        matches!(self, Self::Errors | Self::Timeouts | Self::NotOk)
+        matches!(self, Self::Errors | Self::Timeouts | Self::NotOk | Self::Wrong)
     }
 
     fn unit(self) -> Unit {
@@ -193,8 +201,8 @@ impl Metric {
             Self::Latency(_) | Self::Mean | Self::Min | Self::Max | Self::Stdev | Self::Lag(_) | Self::Connect(_) => {
                 Unit::Time
             }
-            Self::ErrorShare | Self::TimeoutShare | Self::NotOkShare | Self::Achieved => Unit::Share,
-            Self::Errors | Self::Timeouts | Self::NotOk | Self::Rate => Unit::Number,
+            Self::ErrorShare | Self::TimeoutShare | Self::NotOkShare | Self::WrongShare | Self::Achieved => Unit::Share,
+            Self::Errors | Self::Timeouts | Self::NotOk | Self::Wrong | Self::Rate => Unit::Number,
         }
     }
 }
@@ -253,6 +261,7 @@ fn metric(name: &str, share: bool) -> Option<Metric> {
         "errors" => either(Metric::ErrorShare, Metric::Errors),
         "timeouts" => either(Metric::TimeoutShare, Metric::Timeouts),
         "notok" => either(Metric::NotOkShare, Metric::NotOk),
+        "wrong" => either(Metric::WrongShare, Metric::Wrong),
         "rate" => Some(Metric::Rate),
         "achieved" => Some(Metric::Achieved),
         _ => {
@@ -339,6 +348,7 @@ impl fmt::Display for Metric {
             Self::ErrorShare | Self::Errors => f.write_str("errors"),
             Self::TimeoutShare | Self::Timeouts => f.write_str("timeouts"),
             Self::NotOkShare | Self::NotOk => f.write_str("notok"),
+            Self::WrongShare | Self::Wrong => f.write_str("wrong"),
             Self::Rate => f.write_str("rate"),
             Self::Achieved => f.write_str("achieved"),
         }

@@ -4,7 +4,7 @@
 pub mod secured;
 
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::cmp::Reverse;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -17,11 +17,17 @@ use wire::Time;
 
 thread_local! {
     static CURRENT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static CONNECTION: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
 /// The request that a script answers, when it is asked.
 pub fn current_request() -> Vec<u8> {
     CURRENT.with_borrow(Clone::clone)
+}
+
+/// The connection that it came on.
+pub fn current_connection() -> (usize, u32) {
+    CONNECTION.get()
 }
 
 /// The length of a turn.
@@ -527,6 +533,7 @@ impl<'a> World<'a> {
     fn server_reads(&mut self, id: ConnId, request: Vec<u8>) {
         let head = request.starts_with(b"HEAD");
         CURRENT.set(request);
+        CONNECTION.set((id.index(), id.generation()));
         let Some(slot) = self.path.slot(id) else { return };
         slot.asked += 1;
         let flight = slot.flight;
