@@ -106,7 +106,10 @@ pub fn values(caption: &str, columns: &[Column], row: &Value) -> PageTable {
 pub fn object(caption: &str, whole: &Value, path: &str) -> PageTable {
     fn put(pairs: &mut Vec<(String, String)>, before: &str, value: &Value) {
         for (name, value) in value.as_object().into_iter().flatten() {
-            let name = format!("{before}{}", name.replace('_', " "));
+            // Names in capitals, as those of grpc-status, are such as they stand.
+            let is_ours = name.bytes().any(|byte| byte.is_ascii_lowercase());
+            let name = if is_ours { name.replace('_', " ") } else { name.clone() };
+            let name = format!("{before}{name}");
             match value {
                 Value::Object(_) => put(pairs, &format!("{name}, "), value),
                 value => pairs.extend(Some((name, plain(value))).filter(|(_, text)| !text.is_empty())),
