@@ -382,6 +382,13 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
         }
     }
 
+    fn undelivered(&self, id: ConnId) -> usize {
+        match self.side(id) {
+            Side::Own(id) => self.own.undelivered(id),
+            Side::Kernel => self.kernel.undelivered(id),
+        }
+    }
+
     #[inline]
     fn finish(&mut self, id: ConnId) {
         match self.side(id) {

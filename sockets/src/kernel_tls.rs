@@ -228,7 +228,7 @@ fn acknowledged(fd: BorrowedFd<'_>) -> Option<u64> {
 }
 
 /// Bytes that TCP was given and has no acknowledgement of (SIOCOUTQ, tcp(7)).
-fn unacknowledged(fd: BorrowedFd<'_>) -> Option<u64> {
+pub(crate) fn unacknowledged(fd: BorrowedFd<'_>) -> Option<u64> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the descriptor is open for the borrow, and the kernel writes one int.
     let rc = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };

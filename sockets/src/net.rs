@@ -282,6 +282,11 @@ impl Net for Sockets {
         conn.queue.unsent() + passing
     }
 
+    fn undelivered(&self, id: ConnId) -> usize {
+        let inside = self.table.get(id).and_then(|conn| conn.fd()).and_then(kernel_tls::unacknowledged).unwrap_or(0);
+        self.unsent(id).saturating_add(usize::try_from(inside).unwrap_or(usize::MAX))
+    }
+
     fn secure(&mut self, id: ConnId, layer: Box<dyn seal::Layer>) -> bool {
         const NOT: u32 =
             Flags::CONNECTING | Flags::BROKEN | Flags::FINISHED | Flags::PASSES | Flags::FED | Flags::SECURED;

@@ -277,6 +277,12 @@ pub trait Net {
     /// each time that this falls to the low-water mark or below.
     fn unsent(&self, id: ConnId) -> usize;
 
+    /// Bytes queued and not yet acknowledged by the peer, over kernel sockets too, where a system call
+    /// asks for it: what a reset would take back.
+    fn undelivered(&self, id: ConnId) -> usize {
+        self.unsent(id)
+    }
+
     /// Sends FIN after everything queued. Data may still be received.
     fn finish(&mut self, id: ConnId);
 

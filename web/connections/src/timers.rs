@@ -233,7 +233,7 @@ impl Connections {
 
     /// Its client has taken some of that, perhaps all.
     pub fn check_cut<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
-        let (now, unsent, send) = (net.now(), net.unsent(id), self.terms_of(id).send);
+        let (now, unsent, send) = (net.now(), net.undelivered(id), self.terms_of(id).send);
         let conn = &mut self.conns[id.index()];
         let acknowledged = conn.queued.wrapping_sub(unsent as u32);
         let (moved, _) = conn.marked(acknowledged);

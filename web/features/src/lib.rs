@@ -144,6 +144,8 @@ pub trait Explaining {
     fn value(&mut self, value: &Value, always: bool);
     /// This directive keeps all answers from being ready, for this reason.
     fn keeps_off(&mut self, directive: &'static str, why: &'static str);
+    /// Whether files answer here, and nobody who is asked.
+    fn serves_files(&self) -> bool;
     /// This directive costs more than it looks.
     fn slows(&mut self, directive: &'static str, why: &'static str);
 }

@@ -76,7 +76,7 @@ fn bytes(words: &Words<'_>) -> Result<u64, Refusal> {
 }
 
 fn explain(settings: &FeatureSettings, explaining: &mut dyn Explaining) {
-    if settings.seeking.format == Some(SeekFormat::Mp4) {
+    if settings.seeking.format == Some(SeekFormat::Mp4) && explaining.serves_files() {
         explaining.slows("mp4", "where the query has a start or an end, the film's head is cut for each request");
     }
 }

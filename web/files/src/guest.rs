@@ -383,7 +383,9 @@ impl Files {
         }
         let Streamed { composed, excerpt, rate, is_read } = what;
         let before = excerpt.as_ref().map_or(0, |excerpt| excerpt.before.len() as usize);
-        if before > SMALL_CHUNK && self.streams.held + before > self.limits.stream_bytes {
+        let full = before > SMALL_CHUNK && self.streams.held + before > self.limits.stream_bytes;
+        // Those whose clients have taken nothing for long give way.
+        if full && !self.make_room(replies, None, before) {
             self.counters.overloads += 1;
             return Err(Overloaded);
         }

@@ -150,7 +150,7 @@ impl Files {
         if unsent > 0 && unsent + piece > share {
             return;
         }
-        let full = self.streams.held + piece > self.limits.stream_bytes && !self.make_room(replies, work, piece);
+        let full = self.streams.held + piece > self.limits.stream_bytes && !self.make_room(replies, Some(work), piece);
         if full && unsent > 0 {
             return;
         }
@@ -231,11 +231,16 @@ impl Files {
     /// more of another's. Returns whether there is room now; if not, further
     /// streams are looked at in the next call.
     #[cold]
-    fn make_room<R: Replies + ?Sized>(&mut self, replies: &mut R, other: WorkId, bytes: usize) -> bool {
+    pub(crate) fn make_room<R: Replies + ?Sized>(
+        &mut self,
+        replies: &mut R,
+        other: Option<WorkId>,
+        bytes: usize,
+    ) -> bool {
         for _ in 0..POLLED.min(self.streams.list.len()) {
             self.streams.reap = (self.streams.reap + 1) % self.streams.list.len();
             let work = self.streams.list[self.streams.reap];
-            if work != other {
+            if Some(work) != other {
                 self.take_back(replies, work);
             }
             if self.streams.held + bytes <= self.limits.stream_bytes {

@@ -143,7 +143,8 @@ impl Cutter {
                 _ => self.at = next,
             }
             self.boxes += 1;
-            if self.boxes >= BOXES_MAX {
+            // And `moov`.
+            if self.boxes > BOXES_MAX + 1 {
                 return Err(Error::TooMany("atoms"));
             }
         }

@@ -375,8 +375,7 @@ impl Engine {
                     self.begin_making(replies, token);
                 }
                 if sent.is_err() {
-                    replies.reply_status(id, request, Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
-                    self.rest.end(replies, token, true);
+                    self.refuse_stream(replies, token, "answers from files have all that they may");
                 }
             }
             _ => {
@@ -384,6 +383,33 @@ impl Engine {
                 self.rest.give_back(token, course);
             }
         }
+    }
+
+    /// What was settled cannot be sent, and nothing of it was: an error page goes in its place, or, where that
+    /// cannot be sent either, a status alone. It is logged by what was sent.
+    #[cold]
+    fn refuse_stream(&mut self, replies: &mut dyn Replies, token: u32, why: &'static str) {
+        let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
+        let Some(mut course) = place.take() else { return };
+        let Some(request) = course.request.take() else {
+            *place = Some(course);
+            return;
+        };
+        course.filtering = None;
+        course.sent.forget();
+        if core::mem::replace(&mut course.again.refused, true) {
+            let (id, unavailable) = (course.id, Status::SERVICE_UNAVAILABLE);
+            (course.sent.status, course.sent.complete) = (unavailable.code(), true);
+            replies.reply_status(id, &request.get(), unavailable, b"Retry-After: 1\r\n");
+            self.rest.log(&mut course, &request.get());
+            self.rest.give_back(token, course);
+            return;
+        }
+        (course.state, course.inner) = (CourseState::Runs, None);
+        self.run_from(replies, token, course, &request.get(), |runner| {
+            runner.tell(features::ErrorLevel::ERROR, || why.into());
+            Some(Flow::Status(503))
+        });
     }
 
     fn keep(&mut self, replies: &mut dyn Replies, token: u32, mut course: Box<Course>, request: &Request<'_>) {
@@ -428,10 +454,9 @@ impl Engine {
         if course.state == CourseState::Sends {
             // The file was another when it was to be sent.
             if course.again.sent {
-                let id = course.id;
-                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
-                self.rest.give_back(token, course);
-                return;
+                course.request = Some(request);
+                *place = Some(course);
+                return self.refuse_stream(replies, token, "a file was another each time that it was to be sent");
             }
             course.again.sent = true;
             course.filtering = None;

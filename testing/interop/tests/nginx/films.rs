@@ -351,3 +351,33 @@ fn broken_films_are_refused_as_by_nginx() {
         assert!(same > ASKED * 9 / 10, "{same} are the same");
     });
 }
+
+/// Heads of films have a bound in memory, of which each worker has its part: one that finds no
+/// room is answered and logged as that, with the site's error page.
+#[test]
+fn a_film_whose_head_finds_no_room_is_logged_as_what_it_is() {
+    const CONF: &str = "user root; worker_processes 64; daemon off; pid pid; error_log error.log; events {}\n\
+        http { log_format l '$status $sent_http_content_length $body_bytes_sent \"$request\" $request_completion';\n\
+        access_log a.log l; types { video/mp4 mp4; }\n\
+        server { listen 127.0.0.1:80; root www; error_page 503 /full; location / { mp4; }\n\
+        location /full { internal; return 503 full; } } }";
+    in_namespace(&[], || {
+        let folder = scratch("nginx-films").join("full");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("www")).unwrap();
+        let (bytes, _) = film(&mut SplitMix64::new(1), Plan { tracks: 4, samples: 900_000, sample_bytes: 1 });
+        write_old(&folder.join("www/a.mp4"), &bytes);
+        fs::write(folder.join("nginx.conf"), CONF).unwrap();
+        let mut command = Nearside::command(["nginx"]);
+        command.arg("-p").arg(&folder).args(["-c", "nginx.conf", "-e", "stderr"]);
+        let mut running = Running::start(&mut command);
+        running.wait_until_open(ADDRESS);
+        let answer = Connection::open(ADDRESS).ask(b"GET /a.mp4?start=0.001 HTTP/1.1\r\nHost: a\r\n\r\n", b"GET");
+        assert_eq!((answer.status(), answer.body.len()), (Some(503), 4));
+        running.stop();
+        let log = fs::read_to_string(folder.join("a.log")).unwrap();
+        assert_eq!(log, "503 4 4 \"GET /a.mp4?start=0.001 HTTP/1.1\" OK\n");
+        let errors = fs::read_to_string(folder.join("error.log")).unwrap();
+        assert!(errors.contains("answers from files have all that they may, client: 127.0.0.1"), "{errors}");
+    });
+}

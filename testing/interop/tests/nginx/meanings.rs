@@ -204,6 +204,11 @@ fn upstreams() -> Vec<Case> {
 /// What upstreams say of when something was modified.
 const TIMES: [&str; 3] = ["yesterday", "", "Wed,%2010%20Nov%202010%2010:00:10%20GMT"];
 
+/// Asks for what was modified then, without chunks.
+fn dated(place: &str, time: &str) -> Vec<u8> {
+    format!("GET {place}/modified/{time} HTTP/1.0\r\n\r\n").into()
+}
+
 /// Bodies of requests that are passed on, and of what is answered.
 fn bodies() -> Vec<Case> {
     vec![
@@ -219,6 +224,14 @@ fn bodies() -> Vec<Case> {
             )
         },
         Case {
+            has: &["426 Upgrade Required", "Upgrade: TLS/1.3, h2c"],
+            ..case(
+                "what an upstream wants instead is told",
+                "server { listen 127.0.0.1:PORT; location / { proxy_pass http://127.0.0.1:9100; } }",
+                vec![get("/426")],
+            )
+        },
+        Case {
             has: &["Last-Modified: yesterday", "Last-Modified: Wed, 10 Nov 2010 10:00:10 GMT"],
             // nginx does not know how long it becomes.
             differs: &[("Connection: close\nContent-Type", "Connection: close\nContent-Length: 7\nContent-Type")],
@@ -227,7 +240,7 @@ fn bodies() -> Vec<Case> {
                 "server { listen 127.0.0.1:PORT; location / { proxy_pass http://127.0.0.1:9100; }
                  location /ssi { ssi on; rewrite ^/ssi(.*) $1 break; proxy_pass http://127.0.0.1:9100; }
                  location /sub { sub_filter a b; rewrite ^/sub(.*) $1 break; proxy_pass http://127.0.0.1:9100; } }",
-                ["", "/ssi", "/sub"].iter().flat_map(|place| TIMES.map(|time| format!("GET {place}/modified/{time} HTTP/1.0\r\n\r\n").into_bytes())).collect(),
+                ["", "/ssi", "/sub"].iter().flat_map(|place| TIMES.map(|time| dated(place, time))).collect(),
             )
         },
         Case {
@@ -290,7 +303,11 @@ fn serve(mut stream: TcpStream) {
              Location: http://{UPSTREAM}/n\r\n\r\n"
         )
     } else {
-        let status = if target == "/404" { "404 Not Found" } else { "200 OK" };
+        let status = match target {
+            "/404" => "404 Not Found",
+            "/426" => "426 Upgrade Required\r\nUpgrade: TLS/1.3, h2c",
+            _ => "200 OK",
+        };
         let domain = target.strip_prefix("/cookie/");
         let cookie = domain.map_or(String::new(), |domain| format!("Set-Cookie: {domain}=1; Domain={domain}\r\n"));
         let modified = target.strip_prefix("/modified/").map_or(String::new(), |modified| {

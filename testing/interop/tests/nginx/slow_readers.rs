@@ -7,7 +7,7 @@ use random::SplitMix64;
 use rustix::process::Signal;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ const CONF: &str = "\
     location /off { lingering_close off; try_files /long =404; }\n\
     location /kept { keepalive_timeout 300ms; try_files /long =404; }\n\
     location /gzip { gzip on; try_files /long =404; }\n\
+    location /cut/ { proxy_pass http://127.0.0.1:81; proxy_http_version 1.1; }\n\
     location /proxied/ { proxy_pass http://127.0.0.1:80/; } } }";
 
 const READS_AFTER: Duration = Duration::from_millis(1_500);
@@ -26,7 +27,7 @@ const READS_AFTER: Duration = Duration::from_millis(1_500);
 /// More than the client's kernel takes before anybody reads, and less than the server's takes.
 const LENGTH: usize = 900_000;
 
-const REQUESTS: [&str; 7] = [
+const REQUESTS: [&str; 8] = [
     "GET /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     "GET /long HTTP/1.0\r\n\r\n",
     "GET /always HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
@@ -34,7 +35,20 @@ const REQUESTS: [&str; 7] = [
     "GET /kept HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET /gzip HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n",
     "GET /proxied/long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    CUT,
 ];
+
+/// Its upstream ends amid its answer, of which only the connection's end tells where it is.
+const CUT: &str = "GET /cut/ HTTP/1.0\r\n\r\n";
+
+/// An upstream that sends a chunk, and ends without another.
+fn end_early(listener: &TcpListener) {
+    for mut stream in listener.incoming().flatten() {
+        let _ = stream.read(&mut [0; 1_024]);
+        let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{LENGTH:x}\r\n");
+        let _ = stream.write_all(&[head.as_bytes(), &[b'x'; LENGTH], b"\r\n"].concat());
+    }
+}
 
 /// How many bytes came behind the head, all told, and how it ended.
 fn read_late(request: &str) -> (bool, Result<(), ErrorKind>) {
@@ -52,6 +66,8 @@ fn read_late(request: &str) -> (bool, Result<(), ErrorKind>) {
 #[test]
 fn who_reads_late_has_all_of_it() {
     in_namespace(&[NGINX], || {
+        let listener = TcpListener::bind("127.0.0.1:81").unwrap();
+        thread::spawn(move || end_early(&listener));
         let read = both(|is_nginx| {
             let server = Server::start(is_nginx, "slow-readers", CONF);
             let mut random = SplitMix64::new(1);
@@ -66,8 +82,10 @@ fn who_reads_late_has_all_of_it() {
             (ended, late.join().unwrap())
         });
         let whole = (true, Ok(()));
+        let expected = |cut| (REQUESTS.map(|request| if request == CUT { cut } else { whole }).to_vec(), whole);
         let [theirs, ours] = read;
-        assert_eq!(ours, (vec![whole; REQUESTS.len()], whole));
-        assert_eq!(theirs, ours);
+        assert_eq!(theirs, expected(whole));
+        // Where the end alone says that something is missing, ours says it by a reset, behind what there is.
+        assert_eq!(ours, expected((true, Err(ErrorKind::ConnectionReset))));
     });
 }

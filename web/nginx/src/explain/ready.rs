@@ -226,19 +226,30 @@ impl Explaining for Reaches<'_> {
         self.directive(directive, true, why);
     }
 
+    fn serves_files(&self) -> bool {
+        true
+    }
+
     fn slows(&mut self, _directive: &'static str, _why: &'static str) {}
 }
 
 /// What of a place costs more than it looks.
-struct Costs(Vec<Slower>);
+struct Costs {
+    slower: Vec<Slower>,
+    is_file: bool,
+}
 
 impl Explaining for Costs {
     fn value(&mut self, _value: &Value, _always: bool) {}
 
     fn keeps_off(&mut self, _directive: &'static str, _why: &'static str) {}
 
+    fn serves_files(&self) -> bool {
+        self.is_file
+    }
+
     fn slows(&mut self, directive: &'static str, why: &'static str) {
-        self.0.push(Slower { directive, why });
+        self.slower.push(Slower { directive, why });
     }
 }
 
@@ -300,12 +311,13 @@ pub(super) fn slower(program: &Program, block: &Block) -> Vec<Slower> {
         (is_file && block.autoindex.random, "random_index", "the folder is read on a thread for each request"),
     ];
     let of_files = of_files.into_iter().filter(|(holds, ..)| *holds);
-    let mut costs = Costs(of_files.map(|(_, directive, why)| Slower { directive, why }).collect());
+    let slower = of_files.map(|(_, directive, why)| Slower { directive, why }).collect();
+    let mut costs = Costs { slower, is_file };
     block.features.explain(&mut costs);
     if named_log {
         costs.slows("access_log", "its file is looked for by name for each line");
     }
-    costs.0
+    costs.slower
 }
 
 /// The directive by which an upstream is asked.

@@ -74,6 +74,17 @@ fn what_keeps_answers_off_is_told_by_its_name() {
     assert_eq!((kept("/close").0, kept("/counters").0), (vec!["keepalive_timeout"], vec!["stub_status"]));
 }
 
+/// Whoever is asked cuts no film.
+#[test]
+fn a_film_is_cut_where_files_answer() {
+    let explained = explained(
+        "server { location /files { mp4; } location /asked { mp4; proxy_pass http://127.0.0.1:1; }
+         location /cut { proxy_pass http://127.0.0.1:1; mp4; } }",
+    );
+    let slower = |label| place(&explained, label).slower.iter().map(|one| one.directive).collect::<Vec<_>>();
+    assert_eq!([slower("/files"), slower("/asked"), slower("/cut")], [vec!["mp4"], vec![], vec!["mp4"]]);
+}
+
 #[test]
 fn a_servers_script_counts_for_its_locations_and_a_locations_for_its_ifs() {
     let explained = explained(

@@ -275,7 +275,7 @@ pub(crate) struct Sent {
 
 impl Sent {
     /// Forgets all but the memory.
-    fn forget(&mut self) {
+    pub fn forget(&mut self) {
         (self.status, self.hints, self.head, self.body) = (0, 0, 0, 0);
         for bytes in [&mut self.fields, &mut self.front, &mut self.trailers, &mut self.upstream_trailers] {
             bytes.clear();

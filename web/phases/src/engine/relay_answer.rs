@@ -290,7 +290,6 @@ impl Runner<'_> {
             },
             AnswerField::LastModified => match date::parse(value, self.clock.second) {
                 Some(modified) => answer.modified = Some(modified),
-                // It goes where one goes that can be read: a content that becomes another has none.
                 None => answer.modified_text = Some(value.to_vec()),
             },
             AnswerField::ContentEncoding => match coding_of(value) {
@@ -327,8 +326,13 @@ impl Runner<'_> {
                 put_field(name, rewritten.as_deref().unwrap_or(value), lines);
             }
             AnswerField::AcceptRanges if rules.forces_ranges => {}
-            AnswerField::Upgrade => {}
-            AnswerField::AcceptRanges | AnswerField::Vary | AnswerField::Accel(_) | AnswerField::Other => {
+            // HTTP/2 has none (RFC 9113 section 8.6); and a tunnel's stands first in its answer.
+            AnswerField::Upgrade if answer.status == 101 || self.course.about.http2 => {}
+            AnswerField::AcceptRanges
+            | AnswerField::Vary
+            | AnswerField::Accel(_)
+            | AnswerField::Upgrade
+            | AnswerField::Other => {
                 put_field(name, value, lines);
             }
         }
