@@ -416,7 +416,7 @@ impl Report {
         let requests = self.traffic.delayed_by_go_away + self.traffic.unprocessed;
         let many = requests as f64 > (1.0 - ACHIEVED) * self.traffic.responses as f64;
         let long = self.lag?.max_ns >= self.latency.max_ns / 2;
-        (requests > 0 && (many || long)).then_some(Warning::GoneAway { requests })
+        (requests.min(self.connections.go_aways) > 0 && (many || long)).then_some(Warning::GoneAway { requests })
     }
 
     fn delay_warnings(&self) -> impl Iterator<Item = Warning> {
