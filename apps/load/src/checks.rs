@@ -100,6 +100,10 @@ pub enum Wrong {
     Hash,
     /// It is no whole message of gRPC.
     Message,
+    /// It is said to be compressed, and no `grpc-encoding` says how.
+    Encoding,
+    /// The flag before it is neither 0 nor 1.
+    Flag,
     /// Nobody knows: its content is longer than is held, or the expression went astray in it.
     NotJudged,
 }
@@ -114,6 +118,8 @@ impl fmt::Display for Wrong {
             Self::Pattern => "no match",
             Self::Hash => "another hash",
             Self::Message => "no whole message",
+            Self::Encoding => "compressed, without a grpc-encoding",
+            Self::Flag => "a flag that is neither 0 nor 1",
             Self::NotJudged => "not judged",
         })
     }

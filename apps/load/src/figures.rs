@@ -23,7 +23,8 @@ pub struct Figures {
     pub warm_up: Duration,
     /// Length of the measured window. Merged: the longest.
     pub window: Duration,
-    /// Requests answered in the window ÷ its length. Merged: the sum.
+    /// Requests answered in the window ÷ its length; in an open loop with [`Scheduled::under_way`], or
+    /// for a number of requests ÷ the time in which they were to be sent. Merged: the sum.
     pub rate: f64,
     /// Request due (in a closed loop: sent) to response complete; timeouts
     /// with the time they took.
@@ -239,6 +240,9 @@ pub struct Scheduled {
     pub unsent_before: u64,
     /// Requests that were due when it ended, and not sent.
     pub unsent: u64,
+    /// Requests that were sent in time and under way at its end, as many more than at its beginning
+    /// as are under way on average: they count as if they were answered.
+    pub under_way: u64,
     /// Time since the oldest of them was due.
     pub oldest_unsent: Duration,
 }
@@ -248,6 +252,7 @@ impl Scheduled {
         self.due += other.due;
         self.unsent_before += other.unsent_before;
         self.unsent += other.unsent;
+        self.under_way += other.under_way;
         self.oldest_unsent = self.oldest_unsent.max(other.oldest_unsent);
     }
 }
@@ -359,13 +364,22 @@ counts! {
         body_bytes,
         /// Of the requests sent, those that the server said it has not processed when it sent GOAWAY
         /// (RFC 9113 section 6.8). They were taken back to be sent on another connection
-        /// (section 8.7), and are no failures.
+        /// (section 8.7), and are no failures. So are those that it refused as more than it takes,
+        /// where it said how many that is after they were sent.
         unprocessed,
+        /// In an open loop, requests that waited for a connection in place of one that was told to go.
+        delayed_by_go_away,
+        /// Of the responses, those that were not as they were to be; each once, however much is
+        /// wrong with it.
+        wrong,
+        /// Of those, the ones of 2xx; of gRPC calls, those that are OK.
+        wrong_success,
     }
 }
 
 counts! {
-    /// Responses by status class (RFC 9110 §15).
+    /// Responses by status class (RFC 9110 §15). gRPC calls are of the class of the status of HTTP that
+    /// google/rpc/code.proto has for theirs, whatever HTTP says.
     Statuses {
         /// 2xx.
         success,
@@ -423,7 +437,7 @@ counts! {
         refused_streams,
         /// Requests lost on connections whose server does not speak HTTP/2.
         misspoken,
-        /// gRPC calls that we ended at their deadline.
+        /// gRPC calls that came to their deadline: whether we ended them, or the server (CANCEL).
         deadlines,
         /// Bytes from the peer on a connection without a request.
         unasked,
@@ -447,6 +461,9 @@ counts! {
         not_judged,
         /// gRPC answers whose status is OK and whose content is not one whole message.
         wrong_message,
+        /// Those whose message is whole and said to be compressed, without a `grpc-encoding`, or whose
+        /// flag is neither 0 nor 1.
+        wrong_flag,
         /// Connections that the peer should have closed and did not in time.
         unclosed,
     }
@@ -525,6 +542,7 @@ impl Errors {
             + self.wrong_hash
             + self.not_judged
             + self.wrong_message
+            + self.wrong_flag
     }
 
     /// Requests that were sent and got no proper response:

@@ -1,6 +1,7 @@
 //! Unary calls of gRPC over HTTP/2 (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md): what a call
 //! sends beside its message, and what its answer says.
 
+use crate::checks::Wrong;
 use crate::samples::Class;
 use core::time::Duration;
 use serde::ser::SerializeMap;
@@ -12,6 +13,10 @@ const PREFIX: usize = 5;
 /// The longest deadline that `grpc-timeout` has in a unit: eight digits.
 const TIMEOUT_DIGITS: u128 = 99_999_999;
 
+/// How much earlier than its deadline a call may come to it by its server's clock: the resolution of
+/// timers.
+const RESOLUTION: Duration = Duration::from_millis(1);
+
 /// Requests are unary calls: their content is sent as one message, and their answers are judged by
 /// `grpc-status`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -20,6 +25,14 @@ pub struct Grpc {
     /// cancelled then. Default: for ever, but for [`crate::Plan::timeout`].
     #[serde(rename = "deadline_ns", serialize_with = "nanos")]
     pub deadline: Option<Duration>,
+}
+
+impl Grpc {
+    /// Whether a call has come to its deadline after this time, or may have by its server's clock, which
+    /// is told how long it has.
+    pub(crate) fn is_overdue(self, age: Duration) -> bool {
+        self.deadline.is_some_and(|deadline| age + RESOLUTION.min(deadline / 2) >= deadline)
+    }
 }
 
 #[expect(clippy::ref_option, reason = "serde calls it so")]
@@ -220,6 +233,8 @@ pub(crate) fn timeout(deadline: Duration) -> String {
 pub(crate) struct Message {
     prefix: [u8; PREFIX],
     have: u8,
+    /// Whether its head says how it may be compressed.
+    encoded: bool,
 }
 
 impl Message {
@@ -232,14 +247,24 @@ impl Message {
         }
     }
 
-    /// Whether content of this length is one message, which is not compressed: we do not say that
-    /// we would take it otherwise.
+    /// The answer's head has a `grpc-encoding`.
+    pub fn may_be_compressed(&mut self) {
+        self.encoded = true;
+    }
+
+    /// What is wrong with content of this length. It is right as one whole message; one that is
+    /// compressed is not unpacked.
     #[inline]
-    pub fn is_whole(self, content: u64) -> bool {
-        let [compressed, length @ ..] = self.prefix;
-        usize::from(self.have) == PREFIX
-            && compressed == 0
-            && content == PREFIX as u64 + u64::from(u32::from_be_bytes(length))
+    pub fn wrong(self, content: u64) -> Option<Wrong> {
+        let [flag, length @ ..] = self.prefix;
+        let whole = content == PREFIX as u64 + u64::from(u32::from_be_bytes(length));
+        match flag {
+            _ if usize::from(self.have) < PREFIX || !whole => Some(Wrong::Message),
+            0 => None,
+            1 if self.encoded => None,
+            1 => Some(Wrong::Encoding),
+            _ => Some(Wrong::Flag),
+        }
     }
 }
 
@@ -278,15 +303,28 @@ mod tests {
         for step in 1..bytes.len() {
             let mut message = Message::default();
             bytes.chunks(step).for_each(|chunk| message.take(chunk));
-            assert!(message.is_whole(bytes.len() as u64), "{step}");
-            assert!(!message.is_whole(bytes.len() as u64 - 1) && !message.is_whole(2 * bytes.len() as u64));
+            assert_eq!(message.wrong(bytes.len() as u64), None, "{step}");
+            assert_eq!([bytes.len() - 1, 2 * bytes.len()].map(|n| message.wrong(n as u64)), [Some(Wrong::Message); 2]);
         }
-        let of = |bytes: &[u8]| {
+    }
+
+    #[test]
+    fn a_flag_says_whether_a_message_is_compressed_and_a_field_how() {
+        let of = |bytes: &[u8], encoded| {
             let mut message = Message::default();
             message.take(bytes);
-            message.is_whole(bytes.len() as u64)
+            if encoded {
+                message.may_be_compressed();
+            }
+            message.wrong(bytes.len() as u64)
         };
-        assert!(of(b"\0\0\0\0\0"));
-        assert!(!of(b"") && !of(b"\0\0\0\0") && !of(b"\x01\0\0\0\0"));
+        for encoded in [false, true] {
+            assert_eq!(of(b"\0\0\0\0\0", encoded), None);
+            assert_eq!(of(b"\x02\0\0\0\0", encoded), Some(Wrong::Flag));
+            let cut: [&[u8]; 3] = [b"", b"\0\0\0\0", b"\x01\0\0\0\x01"];
+            assert_eq!(cut.map(|bytes| of(bytes, encoded)), [Some(Wrong::Message); 3]);
+        }
+        assert_eq!(of(b"\x01\0\0\0\x01x", true), None);
+        assert_eq!(of(b"\x01\0\0\0\x01x", false), Some(Wrong::Encoding));
     }
 }

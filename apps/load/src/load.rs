@@ -7,6 +7,8 @@
 //! | `connections` | once per connection |
 //! | `securing` | once per connection over HTTPS: its handshake |
 //! | `http2` | over HTTP/2: connections of many streams, calls of gRPC |
+//! | `prepared` | its requests |
+//! | `go_away` | over HTTP/2: connections that are told to go, and those in their place |
 //! | `open` | an open loop: what is due, and which connection sends it |
 //! | `mix` | several requests, drawn by weight |
 //! | `dialogue` | requests written anew, answers read: templates, checks, cookies, redirects |
@@ -19,12 +21,14 @@
 mod connections;
 mod cuts;
 mod dialogue;
+mod go_away;
 mod http2;
 mod in_progress;
 mod mix;
 mod open;
 mod parts;
 mod phases;
+mod prepared;
 mod requests;
 mod rows;
 mod securing;
@@ -479,9 +483,6 @@ impl App for Load {
         if let Some(dialogue) = &mut self.dialogue {
             dialogue.forget(id);
         }
-        if let Some(http2) = &mut self.http2 {
-            http2.forget(id);
-        }
         match was {
             State::Free => return,
             State::Connecting => {
@@ -493,7 +494,7 @@ impl App for Load {
                 return;
             }
             State::Leaving => {}
-            State::Idle | State::Awaiting => self.no_longer_serving(),
+            State::Idle | State::Awaiting => self.no_longer_serving(id),
             State::Busy => {
                 let errors = &mut self.counts.errors;
                 *match why {
@@ -504,8 +505,11 @@ impl App for Load {
                     Closed::Aborted => &mut errors.aborted,
                 } += u64::from(asked);
                 self.on_failed(now, asked);
-                self.no_longer_serving();
+                self.no_longer_serving(id);
             }
+        }
+        if let Some(http2) = &mut self.http2 {
+            http2.forget(id);
         }
         self.open -= 1;
         self.counts.connections.closed += 1;

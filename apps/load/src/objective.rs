@@ -25,9 +25,10 @@ pub const OBJECTIVES_LIMIT: usize = 64;
 /// | `connect99`, … | a percentile of the time to connect | a time |
 /// | `errors` | requests that failed, timeouts included | a share of all that ended, or a number |
 /// | `timeouts` | requests not answered in time | the same |
-/// | `notok` | those that failed, and those not answered with 2xx | the same |
-/// | `rate` | responses per second | a rate: 10k, 1.5M |
-/// | `achieved` | responses ÷ requests that were due (open loop only) | a share |
+/// | `notok` | those that failed, were not answered with 2xx (calls: with OK), or wrongly | the same |
+/// | `wrong` | those answered otherwise than they were to be, whatever their status | the same |
+/// | `rate` | responses per second ([`Throughput`](crate::Throughput)) | a rate: 10k, 1.5M |
+/// | `achieved` | of an open loop, [`ScheduleReport::achieved_fraction`](crate::ScheduleReport) | a share |
 ///
 /// Of streams (`--stream`) there are others, and of those above `errors` as a number:
 ///
@@ -79,10 +80,14 @@ pub enum Metric {
     TimeoutShare,
     /// Requests not answered in time.
     Timeouts,
-    /// Requests that failed or were not answered with 2xx ÷ those that ended.
+    /// Requests that failed, were not answered with 2xx (calls: with OK), or wrongly ÷ those that ended.
     NotOkShare,
-    /// Requests that failed or were not answered with 2xx.
+    /// Requests that failed, were not answered with 2xx (calls: with OK), or wrongly.
     NotOk,
+    /// Requests that were answered wrongly ÷ those that ended.
+    WrongShare,
+    /// Requests that were answered wrongly.
+    Wrong,
     /// Responses per second.
     Rate,
     /// Responses ÷ requests that were due.
@@ -198,7 +203,8 @@ impl Metric {
         let responses = report.traffic.responses as f64;
         let ended = failed + responses;
         let share = |n: f64| (ended > 0.0).then(|| n / ended);
-        let not_ok = failed + responses - report.successes() as f64;
+        let not_ok = failed + responses - report.successes() as f64 + report.traffic.wrong_success as f64;
+        let wrong = report.traffic.wrong as f64;
         match self {
             Self::Latency(quantile) => measured
                 .then(|| report.histogram.value_at_quantile(quantile).clamp(latency.min_ns, latency.max_ns) as f64),
@@ -214,6 +220,8 @@ impl Metric {
             Self::Timeouts => Some(report.errors.timeouts as f64),
             Self::NotOkShare => share(not_ok),
             Self::NotOk => Some(not_ok),
+            Self::WrongShare => share(wrong),
+            Self::Wrong => Some(wrong),
             Self::Rate => Some(report.throughput.requests_per_second),
             Self::Achieved => report.schedule.map(|schedule| schedule.achieved_fraction),
             _ => None,
@@ -281,7 +289,7 @@ impl Metric {
 
     /// Whether it is counted, one by one.
     const fn is_count(self) -> bool {
-        matches!(self, Self::Errors | Self::Timeouts | Self::NotOk | Self::UnderRuns)
+        matches!(self, Self::Errors | Self::Timeouts | Self::NotOk | Self::Wrong | Self::UnderRuns)
     }
 
     fn unit(self) -> Unit {
@@ -290,9 +298,9 @@ impl Metric {
                 Unit::Time
             }
             Self::FirstByte(_) | Self::Start(_) | Self::Late(_) | Self::UnderRun(_) => Unit::Time,
-            Self::ErrorShare | Self::TimeoutShare | Self::NotOkShare | Self::Achieved => Unit::Share,
+            Self::ErrorShare | Self::TimeoutShare | Self::NotOkShare | Self::WrongShare | Self::Achieved => Unit::Share,
             Self::UnderRunShare | Self::Stalled | Self::WithinOne | Self::WithinTwo | Self::Drift(_) => Unit::Share,
-            Self::Errors | Self::Timeouts | Self::NotOk | Self::Rate | Self::UnderRuns => Unit::Number,
+            Self::Errors | Self::Timeouts | Self::NotOk | Self::Wrong | Self::Rate | Self::UnderRuns => Unit::Number,
         }
     }
 }
@@ -351,6 +359,7 @@ fn metric(name: &str, share: bool) -> Option<Metric> {
         "errors" => either(Metric::ErrorShare, Metric::Errors),
         "timeouts" => either(Metric::TimeoutShare, Metric::Timeouts),
         "notok" => either(Metric::NotOkShare, Metric::NotOk),
+        "wrong" => either(Metric::WrongShare, Metric::Wrong),
         "rate" => Some(Metric::Rate),
         "achieved" => Some(Metric::Achieved),
         "underruns" => either(Metric::UnderRunShare, Metric::UnderRuns),
@@ -446,6 +455,7 @@ impl fmt::Display for Metric {
             Self::ErrorShare | Self::Errors => f.write_str("errors"),
             Self::TimeoutShare | Self::Timeouts => f.write_str("timeouts"),
             Self::NotOkShare | Self::NotOk => f.write_str("notok"),
+            Self::WrongShare | Self::Wrong => f.write_str("wrong"),
             Self::Rate => f.write_str("rate"),
             Self::Achieved => f.write_str("achieved"),
             Self::FirstByte(quantile) => write!(f, "ttfb{}", percent(quantile)),

@@ -54,9 +54,9 @@ pub struct Report {
     /// Request due (in a closed loop: sent) to response complete. See the
     /// crate's documentation for what is measured, and how exactly.
     pub latency: Latency,
-    /// In an open loop, request sent to its end, all classes: what is called
-    /// uncorrected. It leaves out the time that requests waited because all
-    /// connections were busy.
+    /// In an open loop, request sent to its end, of the requests that are in
+    /// [`Report::latency`]: what is called uncorrected. It leaves out the time
+    /// that requests waited because all connections were busy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<Latency>,
     /// In an open loop, request due to request sent: schedule lag.
@@ -202,7 +202,8 @@ pub struct Setup {
 /// Rates over the measured window.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Throughput {
-    /// Complete responses per second, whatever their status.
+    /// Complete responses per second, whatever their status; in an open loop with
+    /// [`ScheduleReport::under_way`], and without the wait for the last of a number of requests.
     pub requests_per_second: f64,
     /// Connections established per second.
     pub connections_per_second: f64,
@@ -297,8 +298,11 @@ pub struct ScheduleReport {
     pub target_rate: f64,
     /// Requests that came due.
     pub due: u64,
-    /// Responses ÷ requests due.
+    /// Responses, and requests under way as ever ÷ requests due.
     pub achieved_fraction: f64,
+    /// How many more requests were under way at the end than at the beginning, as far as that is
+    /// what is under way on average.
+    pub under_way: u64,
     /// Requests that were due at the end, and never sent. They are in no
     /// latency.
     pub unsent: u64,
@@ -479,7 +483,8 @@ impl ScheduleReport {
         Self {
             target_rate: if seconds > 0.0 { due / seconds } else { 0.0 },
             due: schedule.due,
-            achieved_fraction: figures.counts.traffic.responses as f64 / due.max(1.0),
+            achieved_fraction: (figures.counts.traffic.responses + schedule.under_way) as f64 / due.max(1.0),
+            under_way: schedule.under_way,
             unsent: schedule.unsent,
             oldest_unsent_ns: nanos(schedule.oldest_unsent),
         }
@@ -493,8 +498,11 @@ impl LittlesLaw {
             return Self::default();
         }
         let samples = &figures.samples;
-        let times =
-            if open { samples.service.total() } else { samples.classes.iter().map(Recorder::total).sum::<f64>() };
+        let times = if open {
+            samples.service.total() + samples.service_failed.total()
+        } else {
+            samples.classes.iter().map(Recorder::total).sum::<f64>()
+        };
         let integral = &figures.in_progress;
         let in_progress = integral.request_ns as f64 / window;
         let outside = integral.after_ns as f64 + integral.taken_back_ns as f64 - integral.before_ns as f64;

@@ -82,9 +82,11 @@ pub struct Samples {
     /// From the time that the request was due (in a closed loop: was sent) to
     /// its end, by [`Class`].
     pub classes: [Recorder; CLASSES],
-    /// From the time that it was sent to its end, for all classes: what is
+    /// From the time that it was sent to its end, for all classes that count as latencies: what is
     /// called uncorrected. Empty in a closed loop, where the two are the same.
     pub service: Recorder,
+    /// The same, for failures.
+    pub service_failed: Recorder,
     /// In an open loop, from the time that it was due to the time that it was
     /// sent: schedule lag.
     pub lag: Recorder,
@@ -105,6 +107,7 @@ impl Default for Samples {
         Self {
             classes: core::array::from_fn(|_| Recorder::new()),
             service: Recorder::new(),
+            service_failed: Recorder::new(),
             lag: Recorder::new(),
             delay: Recorder::new(),
             waiting: Recorder::new(),
@@ -152,12 +155,13 @@ impl Samples {
     }
 
     fn each(&self) -> impl Iterator<Item = &Recorder> {
-        self.classes.iter().chain([&self.service, &self.lag, &self.delay, &self.waiting, &self.total])
+        let others = [&self.service, &self.service_failed, &self.lag, &self.delay, &self.waiting, &self.total];
+        self.classes.iter().chain(others)
     }
 
     fn each_mut(&mut self) -> impl Iterator<Item = &mut Recorder> {
-        let others = [&mut self.service, &mut self.lag, &mut self.delay, &mut self.waiting, &mut self.total];
-        self.classes.iter_mut().chain(others)
+        let Self { classes, service, service_failed, lag, delay, waiting, total } = self;
+        classes.iter_mut().chain([service, service_failed, lag, delay, waiting, total])
     }
 }
 

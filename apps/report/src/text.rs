@@ -128,6 +128,9 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
     if let Some(schedule) = &report.schedule {
         let achieved = share(schedule.achieved_fraction);
         write!(out, ", {achieved} of the {} that were due", grouped(schedule.due))?;
+        if schedule.under_way > 0 {
+            write!(out, " with {} under way at the end", grouped(schedule.under_way))?;
+        }
     }
     out.push('\n');
     let received = bytes(rates.received_bytes_per_second);
@@ -147,7 +150,7 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
             write!(out, "   {class} {}", grouped(count))?;
         }
     }
-    if let Some(calls) = &report.grpc {
+    if let Some(calls) = report.grpc.filter(|calls| calls.iter().next().is_some()) {
         write!(out, "\nCalls     ")?;
         for (status, count) in calls.iter() {
             write!(out, "   {} {}", status.name(), grouped(count))?;
@@ -312,6 +315,7 @@ fn failures(out: &mut String, title: &str, errors: &Errors) -> core::fmt::Result
         (errors.wrong_hash, "responses with another hash"),
         (errors.not_judged, "responses that could not be judged"),
         (errors.wrong_message, "answers OK without one whole message"),
+        (errors.wrong_flag, "answers OK with a message compressed nobody knows how"),
         (errors.unclosed, "connections not closed by the server"),
     ];
     let mut first = true;

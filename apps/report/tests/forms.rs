@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 use load::{
-    Arrival, Busy, Class, Cpu, Figures, Floor, Outside, Plan, PortUse, Ports, Recorder, Report, Request, Reuse,
-    Schedule, Sibling, UrlFigures, Warning, Weighted, Wrong, WrongAnswer,
+    Arrival, Busy, Class, Cpu, Figures, Floor, Grpc, Http2, Outside, Plan, PortUse, Ports, Recorder, Report, Request,
+    Reuse, Schedule, Sibling, UrlFigures, Warning, Weighted, Wrong, WrongAnswer,
 };
 use report::{render_ab, render_hgrm, render_histogram, render_json, render_text, render_wrk};
 use serde_json::Value;
@@ -226,6 +226,14 @@ fn as_wrk_prints_it() {
 fn as_a_histogram() {
     let text = render_histogram(&troubled());
     assert_eq!(text, include_str!("histogram.txt"), "\n{text}");
+}
+
+#[test]
+fn calls_have_a_line_where_any_were_answered() {
+    let mut plan = plan64();
+    plan.http2 = Some(Http2 { grpc: Some(Grpc::default()), ..Http2::default() });
+    let text = render_text(&Report::new(&plan, &Figures::default(), busy(800)));
+    assert!(text.contains("gRPC over HTTP/2") && !text.contains("Calls"), "{text}");
 }
 
 #[test]

@@ -27,9 +27,9 @@ const WINDOW_LIMIT: i64 = (1 << 31) - 1;
 /// A window before anybody says otherwise (RFC 9113 section 6.9.2).
 const WINDOW_DEFAULT: u32 = 65_535;
 
-/// Streams that are opened before the server has said how many it takes: RFC 9113 section 6.5.2
-/// recommends that it takes as many.
-const STREAMS_FIRST: u32 = 100;
+/// Streams that are opened before the server has said how many it takes. RFC 9113 section 3.4 lets
+/// a client send before that, and a server may take none of what is too much: with one, few are refused.
+const STREAMS_FIRST: u32 = 1;
 
 /// Bytes of a block of fields, the fragments of its frames together.
 const BLOCK_LIMIT: usize = 64 << 10;
@@ -77,6 +77,8 @@ pub enum ClientEvent<'a> {
         place: u16,
         /// The status.
         status: u16,
+        /// Whether it has a `grpc-encoding` other than `identity`: messages may be compressed.
+        grpc_encoding: bool,
     },
     /// Some of the content. Never empty.
     Data {
@@ -103,6 +105,9 @@ pub enum ClientEvent<'a> {
         place: u16,
         /// Why.
         code: ErrorCode,
+        /// Whether the server refused it (REFUSED_STREAM) as one of more than it takes, where it said
+        /// how many those are after the stream was opened.
+        beyond_limit: bool,
     },
     /// The answer is none (RFC 9113 section 8.1.1); we ended the stream. Its place is free.
     Malformed {
@@ -148,6 +153,8 @@ pub struct ClientConnection {
     next: u32,
     /// Streams that the server takes.
     allowed: u32,
+    /// Streams below this one were open when the server said that it takes fewer than were.
+    bounded: u32,
     /// The server's settings have come.
     settled: bool,
     /// No stream is opened any more: the last that the server processes.
@@ -207,6 +214,7 @@ impl ClientConnection {
             streams: Streams::new(settings.streams),
             next: 1,
             allowed: STREAMS_FIRST,
+            bounded: 0,
             settled: false,
             going: None,
             window: WINDOW_DEFAULT.into(),

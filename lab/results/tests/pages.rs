@@ -165,6 +165,15 @@ fn a_sound_result() {
 }
 
 #[test]
+fn calls_are_told_by_the_names_of_their_statuses() {
+    let calls = json!({ "grpc": { "OK": 9, "NOT_FOUND": 3 } });
+    let text = page(&with(load(12.0, "COMPLETE", &[]), calls)).render();
+    let shown = text.split("<caption>Calls by grpc-status</caption>").nth(1).expect("a table of them");
+    let shown = shown.split("</table>").next().unwrap_or_default();
+    assert!(shown.contains(">NOT_FOUND<") && shown.contains(">OK<"), "{shown}");
+}
+
+#[test]
 fn a_result_that_is_invalid_says_so_first_and_its_runs_do_not_count() {
     let text = is_as_kept("invalid.html", &page(&found_invalid()));
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}"));

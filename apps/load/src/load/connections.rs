@@ -27,7 +27,7 @@ impl Load {
         }
         self.say_goodbye(net, id);
         net.finish(id);
-        self.no_longer_serving();
+        self.no_longer_serving(id);
     }
 
     /// Ends a connection at once. Requests under way have failed with it; the
@@ -46,7 +46,7 @@ impl Load {
             self.on_failed(now, asked);
         }
         if was != State::Leaving {
-            self.no_longer_serving();
+            self.no_longer_serving(id);
         }
         net.abort(id);
     }
@@ -64,7 +64,10 @@ impl Load {
         self.open += 1;
         self.most_open = self.most_open.max(self.open);
         self.counts.connections.established += 1;
-        self.backoff = Duration::ZERO;
+        if self.http2.is_none() {
+            // Over HTTP/2 a connection is of use when it has brought an answer.
+            self.backoff = Duration::ZERO;
+        }
         if let Phase::Ramp { .. } = self.phase {
             // Each connection is used once before it may stand idle.
             self.ask_first(net, id, first);
@@ -77,9 +80,13 @@ impl Load {
     }
 
     /// One connection less of those that the plan asks for.
-    pub(super) fn no_longer_serving(&mut self) {
+    pub(super) fn no_longer_serving(&mut self, id: ConnId) {
         self.serving -= 1;
-        self.lost += u64::from(self.reuse == Reuse::KeepAlive);
+        match self.http2.as_mut().filter(|http2| http2.is_told_to_go(id)) {
+            // It gave its place up before.
+            Some(http2) => http2.going.end(),
+            None => self.lost += u64::from(self.reuse == Reuse::KeepAlive),
+        }
     }
 
     /// A connect of ours came to nothing.
@@ -109,7 +116,7 @@ impl Load {
     /// Whether connections or requests are to be started.
     #[inline]
     pub(super) fn lacks(&self) -> bool {
-        self.serving < self.plan.connections || self.busy < self.busy_wanted
+        self.standing() < self.plan.connections || self.busy < self.busy_wanted || self.is_short()
     }
 
     /// Starts what is lacking, within the turn's bound; after the end, closes.
@@ -119,6 +126,7 @@ impl Load {
             return if self.close_some(net) { Wake::Now } else { Wake::Idle };
         }
         let mut starts = STARTS_PER_TURN;
+        self.hand_out_freed(net, &mut starts);
         while starts > 0 && self.busy < self.busy_wanted && self.allowance > 0 {
             let Some(id) = self.draw_idle() else { break };
             self.busy += 1;
@@ -134,7 +142,7 @@ impl Load {
         self.worked |= starts < STARTS_PER_TURN;
         if starts == 0 {
             Wake::Now
-        } else if self.serving < self.plan.connections {
+        } else if self.standing() < self.plan.connections {
             let paced = self.paced_until().unwrap_or(Time::ZERO);
             let next = self.retry_at.max(paced);
             Wake::At(if next > now { next.min(self.due) } else { self.due })
@@ -144,7 +152,7 @@ impl Load {
     }
 
     fn may_connect(&self, now: Time) -> bool {
-        self.serving < self.plan.connections
+        self.standing() < self.plan.connections
             && self.handshakes < self.plan.handshakes
             && self.is_wanted()
             && self.paced_until().is_none_or(|at| now >= at)
@@ -164,7 +172,7 @@ impl Load {
         let Phase::Ramp { .. } = self.phase else {
             return None;
         };
-        let part = f64::from(self.serving) / f64::from(self.plan.connections);
+        let part = f64::from(self.standing()) / f64::from(self.plan.connections);
         (!self.plan.ramp.is_zero()).then(|| self.started + self.plan.ramp.mul_f64(part))
     }
 

@@ -4,25 +4,23 @@
 //! plan asks for and the server takes. A ticket waits for a request that is due, or is under
 //! way with one; it is taken back where the server takes no more.
 
+use super::go_away::Going;
+use super::prepared::{Prepared, fields_of, indexing};
 use super::{Load, Phase};
 use crate::checks::{Wrong, excerpt};
 use crate::conn::State;
 use crate::figures::Ended;
-use crate::grpc::{self, Grpc, GrpcStatus, Message};
+use crate::grpc::{Grpc, GrpcStatus, Message};
 use crate::heads::{UserAgent, choose, number};
-use crate::plan::{Plan, Request};
+use crate::plan::{Plan, Reuse};
 use crate::samples::Class;
-use app::{Body, ConnId, Net};
+use app::{ConnId, Net};
+use core::time::Duration;
 use h1::client::Summary;
 use h2::{Asked, ClientConnection, ClientEvent, ClientSettings, ErrorCode};
-use hpack::{HeaderField, Indexing, Scratch};
+use hpack::{HeaderField, Scratch};
 use semantics::Status;
 use wire::Time;
-
-/// Fields that are not kept in tables, as their values seldom come again: those that nghttp2 and
-/// browsers leave out.
-const NOT_INDEXED: [&str; 7] =
-    [":path", "age", "content-length", "etag", "if-modified-since", "if-none-match", "location"];
 
 /// The connections of a silo that speak HTTP/2.
 #[derive(Debug)]
@@ -36,19 +34,12 @@ pub(super) struct Http2 {
     seed: u64,
     /// By the connection's slot.
     talks: Vec<Option<Box<Talk>>>,
+    pub going: Going,
     scratch: Scratch,
     /// What is to be sent on the connection at hand.
     out: Vec<u8>,
     /// It is sent by who took the event, with what else comes of that.
     holding: bool,
-}
-
-/// A request that was taken apart.
-#[derive(Debug)]
-struct Prepared {
-    fields: Vec<(String, Vec<u8>)>,
-    content: Body,
-    is_head: bool,
 }
 
 /// One connection.
@@ -59,6 +50,10 @@ struct Talk {
     tickets: u16,
     /// Whether the server said that it takes no further requests.
     told_to_go: bool,
+    /// Whether the server has answered any.
+    answered: bool,
+    /// Whether it waits to send more.
+    waits: bool,
     /// By place, the beginning of an answer's content; of calls alone.
     messages: Vec<Message>,
     /// Fields of its own.
@@ -91,6 +86,7 @@ impl Http2 {
             // As where heads of HTTP/1.1 differ.
             seed: plan.seed ^ 0x6865_6164_7300_0000,
             talks: Vec::new(),
+            going: Going::default(),
             scratch: Scratch::new(),
             out: Vec::new(),
             holding: false,
@@ -117,9 +113,49 @@ impl Http2 {
             client,
             tickets: 0,
             told_to_go: false,
+            answered: false,
+            waits: false,
             messages: vec![Message::default(); messages],
             fields,
         }));
+    }
+
+    /// A connection is told to go. Whether it is the first time.
+    pub fn tell_to_go(&mut self, id: ConnId) -> bool {
+        self.talk_mut(id).is_some_and(|talk| !core::mem::replace(&mut talk.told_to_go, true))
+    }
+
+    /// Whether a connection was told to go.
+    pub fn is_told_to_go(&self, id: ConnId) -> bool {
+        self.talk(id).is_some_and(|talk| talk.told_to_go)
+    }
+
+    /// Whether no request was answered on a connection, and none will be.
+    pub fn came_to_nothing(&self, id: ConnId) -> bool {
+        self.talk(id).is_some_and(|talk| !talk.answered && talk.client.open_streams() == 0)
+    }
+
+    /// The place of a request that was not processed, on a connection that is told to go.
+    pub fn unprocessed(&mut self, id: ConnId) -> Option<u16> {
+        self.talk_mut(id)?.client.unprocessed()
+    }
+
+    /// A connection waits to send more, if it has room for it and does not wait.
+    fn wait(&mut self, id: ConnId) {
+        if let Some(talk) = self.talk_mut(id).filter(|talk| !talk.waits && talk.lacks_ticket()) {
+            talk.waits = true;
+            self.going.wait(id);
+        }
+    }
+
+    /// The next connection that waits to send more. What it writes is held until it is flushed.
+    fn next_short(&mut self) -> Option<ConnId> {
+        let id = self.going.next_short()?;
+        self.hold();
+        if let Some(talk) = self.talk_mut(id) {
+            talk.waits = false;
+        }
+        Some(id)
     }
 
     /// A connection is gone.
@@ -155,7 +191,7 @@ impl Http2 {
     /// Hands out one more ticket, if the server takes as many streams.
     fn take_ticket(&mut self, id: ConnId) -> bool {
         let Some(talk) = self.talk_mut(id) else { return false };
-        let more = usize::from(talk.tickets) < talk.client.room() + talk.client.open_streams();
+        let more = talk.lacks_ticket();
         talk.tickets += u16::from(more);
         more
     }
@@ -172,8 +208,7 @@ impl Http2 {
         let prepared = &self.requests[usize::from(number)];
         let asked = Asked { number: number.into(), content: prepared.content.len().into(), is_head: prepared.is_head };
         let fields = prepared.fields.iter().chain(&talk.fields).map(|(name, value)| {
-            let indexing = if NOT_INDEXED.contains(&name.as_str()) { Indexing::Without } else { Indexing::Incremental };
-            (HeaderField { name: name.as_bytes(), value, sensitive: name == "authorization" }, indexing)
+            (HeaderField { name: name.as_bytes(), value, sensitive: name == "authorization" }, indexing(name))
         });
         let place = talk.client.open(asked, fields, &mut self.out)?;
         if let Some(message) = talk.messages.get_mut(usize::from(place)) {
@@ -200,6 +235,11 @@ impl Http2 {
             let (taken, event) = talk.client.on_bytes(rest, scratch, out).ok()?;
             *used += taken;
             match event {
+                ClientEvent::Head { place, grpc_encoding: true, .. } => {
+                    if let Some(message) = talk.messages.get_mut(usize::from(place)) {
+                        message.may_be_compressed();
+                    }
+                }
                 ClientEvent::Nothing | ClientEvent::Head { .. } => {}
                 ClientEvent::Data { place, bytes } => {
                     if let Some(message) = talk.messages.get_mut(usize::from(place)) {
@@ -226,46 +266,12 @@ impl Http2 {
     }
 }
 
-impl Prepared {
-    fn new(request: &Request, scheme: &str, grpc: Option<Grpc>) -> Self {
-        let text = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
-        let mut fields = vec![
-            text(":method", &request.method),
-            text(":scheme", scheme),
-            text(":authority", &request.host),
-            text(":path", &request.path),
-        ];
-        if let Some(Grpc { deadline }) = grpc {
-            fields.push(text("te", "trailers"));
-            fields.extend(deadline.map(|deadline| text("grpc-timeout", &grpc::timeout(deadline))));
-            if !request.has_field("content-type") {
-                fields.push(text("content-type", "application/grpc"));
-            }
-        }
-        fields.extend(request.headers.iter().map(|(name, value)| text(&name.to_ascii_lowercase(), value)));
-        if grpc.is_some() {
-            let content = Body::new(grpc::framed(&request.body));
-            return Self { fields, content, is_head: false };
-        }
-        if !request.body.is_empty() {
-            fields.push(text("content-length", &request.body.len().to_string()));
-        }
-        Self { fields, content: Body::new(request.body.clone()), is_head: request.is_head() }
+impl Talk {
+    /// Whether the server takes more streams than there are tickets for.
+    #[inline]
+    fn lacks_ticket(&self) -> bool {
+        usize::from(self.tickets) < self.client.room() + self.client.open_streams()
     }
-}
-
-/// The fields of lines of HTTP/1.1, as HTTP/2 has them: names in lower case (RFC 9113 section
-/// 8.2), cookies each by itself (section 8.2.3).
-fn fields_of(lines: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let lines = String::from_utf8_lossy(lines);
-    let pairs = lines.split("\r\n").filter_map(|line| line.split_once(": "));
-    let mut fields = Vec::new();
-    for (name, value) in pairs {
-        let name = name.to_ascii_lowercase();
-        let crumbs = if name == "cookie" { "; " } else { "\0" };
-        fields.extend(value.split(crumbs).map(|value| (name.clone(), value.as_bytes().to_vec())));
-    }
-    fields
 }
 
 impl Load {
@@ -273,6 +279,7 @@ impl Load {
     pub(super) fn begin_http2<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let Some(http2) = &mut self.http2 else { return };
         http2.begin(id);
+        http2.going.fill(net.now());
         http2.holding = true;
         self.hand_out(net, id);
         self.flush(net, id);
@@ -280,8 +287,28 @@ impl Load {
 
     /// Hands out the tickets that a connection lacks.
     fn hand_out<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        while !matches!(self.phase, Phase::Ended) && self.http2.as_mut().is_some_and(|http2| http2.take_ticket(id)) {
+        while !matches!(self.phase, Phase::Ended)
+            && !self.is_full()
+            && self.http2.as_mut().is_some_and(|http2| http2.take_ticket(id))
+        {
             self.again(net, id);
+        }
+        if self.is_full()
+            && let Some(http2) = &mut self.http2
+        {
+            http2.wait(id);
+        }
+    }
+
+    /// Requests ended on connections that were told to go: others send in their place.
+    pub(super) fn hand_out_freed<N: Net>(&mut self, net: &mut N, starts: &mut u32) {
+        while *starts > 0
+            && self.is_short()
+            && let Some(id) = self.http2.as_mut().and_then(|http2| http2.next_short())
+        {
+            *starts -= 1;
+            self.hand_out(net, id);
+            self.flush(net, id);
         }
     }
 
@@ -359,6 +386,10 @@ impl Load {
             return self.on_stream_failed(net, id, ClientEvent::Malformed { place });
         };
         self.table.set_oldest(id, place);
+        let talk = self.http2.as_mut().and_then(|http2| http2.talk_mut(id));
+        if talk.is_some_and(|talk| !core::mem::replace(&mut talk.answered, true)) {
+            self.backoff = Duration::ZERO;
+        }
         // The last answer of a connection that is to go.
         let keep_alive = !self.is_done_with(id);
         let summary = Summary { status, keep_alive, body };
@@ -398,7 +429,7 @@ impl Load {
 /// Requests that come to no answer, and calls of gRPC.
 impl Load {
     /// A call is answered: what it came to is what `grpc-status` said, and no call is right without
-    /// its message.
+    /// its message. In all classes it is of that which its status stands for.
     #[inline]
     fn on_call_answered<N: Net>(
         &mut self,
@@ -407,35 +438,45 @@ impl Load {
         (place, said): (u16, Option<u16>),
         summary: Summary,
     ) {
-        let code = summary.status.code();
-        self.count_status(code);
-        let status = GrpcStatus::of_answer(code, said);
+        let status = GrpcStatus::of_answer(summary.status.code(), said);
         self.counts.grpc.count(status);
-        if status == GrpcStatus::Ok && !self.is_whole_message(id, place, summary.body) {
-            self.counts.errors.wrong_message += 1;
-            self.sample_wrong(self.table.kind_at(id, place), Wrong::Message, &summary);
+        self.count_class(status.class());
+        let wrong = if status == GrpcStatus::Ok { self.wrong_with(id, place, summary.body) } else { None };
+        if let Some(wrong) = wrong {
+            let errors = &mut self.counts.errors;
+            *(if wrong == Wrong::Message { &mut errors.wrong_message } else { &mut errors.wrong_flag }) += 1;
+            self.sample_wrong(self.table.kind_at(id, place), wrong, &summary);
         }
-        self.on_classed(net, id, summary, status.class());
+        self.on_classed(net, id, summary, (status.class(), wrong.is_some()));
     }
 
+    /// What is wrong with the content of an answer.
     #[inline]
-    fn is_whole_message(&self, id: ConnId, place: u16, content: u64) -> bool {
+    fn wrong_with(&self, id: ConnId, place: u16, content: u64) -> Option<Wrong> {
         let talk = self.http2.as_ref().and_then(|http2| http2.talk(id));
-        talk.and_then(|talk| talk.messages.get(usize::from(place))).is_some_and(|message| message.is_whole(content))
+        talk.and_then(|talk| talk.messages.get(usize::from(place)))?.wrong(content)
     }
 
     /// A request came to nothing, or several.
     #[cold]
     fn on_stream_failed<N: Net>(&mut self, net: &mut N, id: ConnId, event: ClientEvent<'_>) {
-        let errors = &mut self.counts.errors;
         match event {
-            ClientEvent::Reset { place, code } => {
-                let refused = code == ErrorCode::REFUSED_STREAM;
+            ClientEvent::Reset { place, beyond_limit: true, .. } => {
+                self.take_back(net.now(), id, place);
+                self.hand_out(net, id);
+            }
+            ClientEvent::Reset { place, code, .. }
+                if code == ErrorCode::CANCEL && self.is_overdue(net.now(), id, place) =>
+            {
+                self.on_deadline(net, id, place);
+            }
+            ClientEvent::Reset { place, code, .. } => {
+                let (errors, refused) = (&mut self.counts.errors, code == ErrorCode::REFUSED_STREAM);
                 *(if refused { &mut errors.refused_streams } else { &mut errors.reset_streams }) += 1;
                 self.end_stream(net, id, (place, Class::Failed));
             }
             ClientEvent::Malformed { place } => {
-                errors.malformed += 1;
+                self.counts.errors.malformed += 1;
                 self.end_stream(net, id, (place, Class::Failed));
             }
             _ => self.on_go_away(net.now(), id),
@@ -446,19 +487,41 @@ impl Load {
         }
     }
 
-    /// The server takes no further requests on a connection. It may say so twice: first that it is
-    /// about to, then which was the last that it processes (RFC 9113 section 6.8).
+    /// Whether a call has come to its deadline, by the server's clock.
+    fn is_overdue(&self, now: Time, id: ConnId, place: u16) -> bool {
+        let age = now.since(Time::from_nanos(self.table.sent_at(id, place)));
+        self.plan.grpc().is_some_and(|grpc| grpc.is_overdue(age))
+    }
+
+    /// A call came to its deadline: its time is the one that it was waited for.
+    fn on_deadline<N: Net>(&mut self, net: &mut N, id: ConnId, place: u16) {
+        self.counts.errors.deadlines += 1;
+        self.counts.grpc.count(GrpcStatus::DeadlineExceeded);
+        self.end_stream(net, id, (place, Class::TimedOut));
+    }
+
+    /// The server takes no further requests on a connection, and may say so twice (RFC 9113 section 6.8).
     fn on_go_away(&mut self, now: Time, id: ConnId) {
-        let talk = self.http2.as_mut().and_then(|http2| http2.talk_mut(id));
-        let told = talk.is_none_or(|talk| core::mem::replace(&mut talk.told_to_go, true));
-        self.counts.connections.go_aways += u64::from(!told);
-        while let Some(place) = self.http2.as_mut().and_then(|http2| http2.talk_mut(id)?.client.unprocessed()) {
+        let Some(http2) = &mut self.http2 else { return };
+        if http2.tell_to_go(id) {
+            http2.going.begin(now);
+            self.counts.connections.go_aways += 1;
+            self.lost += u64::from(self.reuse == Reuse::KeepAlive);
+            if let Some(open) = &mut self.open_loop {
+                open.forget(id);
+            }
+        }
+        while let Some(place) = self.http2.as_mut().and_then(|http2| http2.unprocessed(id)) {
             self.take_back(now, id, place);
+        }
+        // Else one could follow the other as fast as connects succeed.
+        if self.http2.as_ref().is_some_and(|http2| http2.came_to_nothing(id)) {
+            self.back_off(now);
         }
     }
 
-    /// A request was not processed: it is no failure, and one is sent in its place on another
-    /// connection (RFC 9113 section 8.7). In an open loop that is due since this one was.
+    /// A request was not processed: it is no failure, and one is sent in its place (RFC 9113 section
+    /// 8.7). In an open loop that is due since this one was.
     fn take_back(&mut self, now: Time, id: ConnId, place: u16) {
         self.table.set_oldest(id, place);
         let due = self.table.oldest_due(id);
@@ -499,9 +562,7 @@ impl Load {
             }
             let Some((talk, out)) = self.http2.as_mut().and_then(|http2| http2.talk_and_out(id)) else { continue };
             talk.client.cancel(place, out);
-            self.counts.errors.deadlines += 1;
-            self.counts.grpc.count(GrpcStatus::DeadlineExceeded);
-            self.end_stream(net, id, (place, Class::TimedOut));
+            self.on_deadline(net, id, place);
         }
         self.flush(net, id);
         if self.is_done_with(id) {

@@ -36,6 +36,8 @@ pub struct Open {
     due: u64,
     /// Changes that `ahead` has seen, and `behind` has not.
     changes: VecDeque<(Time, Change)>,
+    /// When the last request was taken to be sent.
+    last_taken: Time,
     /// The rate last taken from [`Live`].
     wanted: u64,
     /// Free connections, the longest free first, so that all are in use; one
@@ -59,6 +61,7 @@ impl Open {
             backlog: 0,
             due: 0,
             changes: VecDeque::with_capacity(CHANGES_LIMIT),
+            last_taken: Time::ZERO,
             wanted: 0,
             ready: VecDeque::with_capacity(ready_limit),
             ready_limit,
@@ -98,6 +101,16 @@ impl Open {
     /// A request that was due at this time was not processed, and is to be sent again.
     pub fn take_back(&mut self, due: Time) {
         self.taken_back.push_back(due);
+    }
+
+    /// When the last request was sent.
+    pub fn last_taken(&self) -> Time {
+        self.last_taken
+    }
+
+    /// A connection takes no more requests.
+    pub fn forget(&mut self, id: ConnId) {
+        self.ready.retain(|ready| *ready != id);
     }
 
     /// When the next request comes due.
@@ -146,6 +159,7 @@ impl Open {
     #[inline]
     pub fn take(&mut self, now: Time) -> Option<Time> {
         if let Some(due) = self.taken_back.pop_front() {
+            self.last_taken = now;
             return Some(due);
         }
         let behind = self.behind.as_mut()?;
@@ -153,6 +167,7 @@ impl Open {
         if at > now {
             return None;
         }
+        self.last_taken = now;
         if self.ahead.is_none() {
             self.due += 1;
             behind.advance(&self.schedule);
@@ -308,6 +323,6 @@ impl Load {
 
     /// Whether a request that comes due would start a connection.
     fn may_connect_for_more(&self) -> bool {
-        self.reuse.per_connection() == Some(1) && self.serving < self.plan.connections
+        self.reuse.per_connection() == Some(1) && self.standing() < self.plan.connections
     }
 }

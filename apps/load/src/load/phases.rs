@@ -10,6 +10,10 @@ use crate::samples::Class;
 use core::time::Duration;
 use wire::Time;
 
+/// How many more requests may be under way at the end of an open loop than on average, from when none
+/// were, to count as if they were answered. A server that is behind from the first has twice as many.
+const UNDER_WAY_TOLERANCE: f64 = 1.25;
+
 impl Load {
     /// Moves to the phase that the time calls for, cuts intervals and
     /// publishes progress.
@@ -188,9 +192,39 @@ impl Load {
         figures.latency = figures.samples.latency();
         figures.counts = self.counts_so_far().since(&self.phase_start.counts);
         figures.in_progress = self.progress.mark(now).since(&self.phase_start.in_progress);
-        let seconds = figures.window.as_secs_f64();
+        figures.schedule.under_way = self.under_way_as_ever(figures);
+        let answered = figures.counts.traffic.responses + figures.schedule.under_way;
+        let seconds = self.sent_within(now, figures.window).as_secs_f64();
         if seconds > 0.0 {
-            figures.rate = figures.counts.traffic.responses as f64 / seconds;
+            figures.rate = answered as f64 / seconds;
+        }
+    }
+
+    /// In an open loop, how many more requests are under way than at the window's beginning, as far as
+    /// that is what is under way on average. Without a warm-up the first have to be waited for; what piles
+    /// up beyond that was not carried.
+    fn under_way_as_ever(&self, figures: &Figures) -> u64 {
+        let window = figures.window.as_nanos() as f64;
+        let Counts { traffic, errors, .. } = &figures.counts;
+        if self.open_loop.is_none() || window == 0.0 || traffic.responses == 0 {
+            return 0;
+        }
+        let ended = traffic.responses + errors.failed_requests() + traffic.unprocessed;
+        let average = figures.in_progress.request_ns as f64 / window;
+        // With the deviation of as many that are independent.
+        let most = UNDER_WAY_TOLERANCE * average + 2.0 * average.sqrt() + 1.0;
+        traffic.sent.saturating_sub(ended).min(most as u64)
+    }
+
+    /// The time over which requests were sent: in an open loop of a number of requests without the wait
+    /// for the last.
+    fn sent_within(&self, now: Time, window: Duration) -> Duration {
+        match &self.open_loop {
+            Some(open) if self.allowance == 0 => {
+                let until = open.next_due().max(open.last_taken()).min(now);
+                window.saturating_sub(now.since(until))
+            }
+            _ => window,
         }
     }
 
@@ -207,7 +241,7 @@ impl Load {
             open.backlog()
         };
         let oldest_unsent = if unsent > 0 { now.since(open.next()) } else { Duration::ZERO };
-        Scheduled { due: open.due() - due, unsent_before, unsent, oldest_unsent }
+        Scheduled { due: open.due() - due, unsent_before, unsent, oldest_unsent, under_way: 0 }
     }
 
     /// What was counted since the first turn.

@@ -83,6 +83,8 @@ impl Load {
         self.progress.sent(now);
         if self.open_loop.is_some() {
             self.samples.lag.record(now.as_nanos().saturating_sub(due.as_nanos()));
+            let delayed = self.http2.as_ref().is_some_and(|http2| http2.going.delayed(due));
+            self.counts.traffic.delayed_by_go_away += u64::from(delayed);
         }
         match &self.http2 {
             None => {
@@ -198,12 +200,18 @@ impl Load {
         } else {
             self.count_status(code)
         };
-        self.on_classed(net, id, summary, class);
+        self.on_classed(net, id, summary, (class, false));
     }
 
-    /// The same, by an answer that is known to be of this class, and counted.
+    /// The same, by an answer that is known to be of this class, and counted; and perhaps to be wrong.
     #[inline]
-    pub(super) fn on_classed<N: Net>(&mut self, net: &mut N, id: ConnId, summary: Summary, class: Class) {
+    pub(super) fn on_classed<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        summary: Summary,
+        (class, wrong): (Class, bool),
+    ) {
         let now = net.now();
         if let Some(parts) = &mut self.parts
             && let Some(conn) = self.table.get(id)
@@ -218,12 +226,13 @@ impl Load {
             self.samples.classes[class as usize].record(now.as_nanos().saturating_sub(sent));
         } else {
             expect_length = ANY_LENGTH;
-            self.note_response(id, now, class, &summary);
+            self.note_response(id, now, (class, wrong), &summary);
         }
         self.counts.traffic.responses += 1;
         self.counts.traffic.body_bytes += summary.body;
         if expect_length != ANY_LENGTH && summary.body != expect_length {
             self.on_wrong_length(0, &summary);
+            self.count_wrong(class);
         }
         self.done(now, 1);
         if self.reuse != Reuse::KeepAlive || !summary.keep_alive {
@@ -236,12 +245,12 @@ impl Load {
     }
 
     /// As for a plain response, with what is kept of its request.
-    fn note_response(&mut self, id: ConnId, now: Time, class: Class, summary: &Summary) {
+    fn note_response(&mut self, id: ConnId, now: Time, (class, wrong): (Class, bool), summary: &Summary) {
         let number = self.table.oldest_kind(id);
         let kind = self.mix.kind(number);
         let wrong_status = kind.expect_status != ANY_STATUS && kind.expect_status != summary.status.code();
         let wrong_length = kind.expect_length != ANY_LENGTH && kind.expect_length != summary.body;
-        let mut wrong = wrong_status || wrong_length;
+        let mut wrong = wrong || wrong_status || wrong_length;
         if wrong_status {
             self.on_wrong_status(number, summary);
         }
@@ -251,6 +260,9 @@ impl Load {
         if let Some(dialogue) = &mut self.dialogue {
             wrong |= core::mem::take(&mut dialogue.wrong);
         }
+        if wrong {
+            self.count_wrong(class);
+        }
         if let Some(rows) = &mut self.rows {
             rows.content(number, summary.body);
             if wrong {
@@ -258,6 +270,13 @@ impl Load {
             }
         }
         self.end_oldest(id, now, class);
+    }
+
+    /// A response was not as it was to be, in whatever way.
+    #[cold]
+    fn count_wrong(&mut self, class: Class) {
+        self.counts.traffic.wrong += 1;
+        self.counts.traffic.wrong_success += u64::from(class == Class::Success);
     }
 
     /// A response to request `number` has another length than it was to have.
@@ -299,7 +318,10 @@ impl Load {
             rows.end(number, class, since(due.unwrap_or(sent)));
         }
         if due.is_some() {
-            self.samples.service.record(since(sent));
+            // Of the same requests as the time since they were due.
+            let samples = &mut self.samples;
+            let service = if class.is_latency() { &mut samples.service } else { &mut samples.service_failed };
+            service.record(since(sent));
         }
     }
 
@@ -320,8 +342,14 @@ impl Load {
     #[cold]
     pub(super) fn count_status(&mut self, code: u16) -> Class {
         let class = Class::of_status(code);
+        self.counts.statuses.too_early += u64::from(code == 425);
+        self.count_class(class);
+        class
+    }
+
+    /// Counts a response of a class.
+    pub(super) fn count_class(&mut self, class: Class) {
         let statuses = &mut self.counts.statuses;
-        statuses.too_early += u64::from(code == 425);
         *match class {
             Class::Success => &mut statuses.success,
             Class::Redirection => &mut statuses.redirection,
@@ -329,7 +357,6 @@ impl Load {
             Class::ServerError => &mut statuses.server_error,
             Class::Other | Class::Failed | Class::TimedOut => &mut statuses.other,
         } += 1;
-        class
     }
 
     /// `n` requests were answered or failed.

@@ -36,7 +36,13 @@ impl Default for Http2 {
 }
 
 /// Fields that HTTP/2 does not have (RFC 9113 section 8.2.2), beside those that are ours.
-const FORBIDDEN: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
+const FORBIDDEN: [&str; 3] = ["keep-alive", "proxy-connection", "upgrade"];
+
+/// Whether HTTP/2 does not have a field: TE it has, to say that trailers are taken, and nothing else.
+fn is_forbidden((name, value): &(String, String)) -> bool {
+    FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known))
+        || name.eq_ignore_ascii_case("te") && value.trim() != "trailers"
+}
 
 impl Plan {
     /// How gRPC is spoken, if it is.
@@ -81,8 +87,8 @@ impl Plan {
             ),
             (early || self.parts, "early data, and the forms of ab, are for HTTP/1.1"),
             (
-                self.requests.iter().any(|one| FORBIDDEN.iter().any(|name| one.item.has_field(name))),
-                "HTTP/2 has no headers of the connection: Keep-Alive, Proxy-Connection, TE, Upgrade",
+                self.requests.iter().any(|one| one.item.headers.iter().any(is_forbidden)),
+                "HTTP/2 has no Keep-Alive, Proxy-Connection or Upgrade, and TE for trailers alone",
             ),
         ];
         rules.into_iter().find(|(broken, _)| *broken).map_or(Ok(()), |(_, reason)| Err(PlanError(reason)))

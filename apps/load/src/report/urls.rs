@@ -16,7 +16,7 @@ pub struct UrlReport {
     pub requests: usize,
     /// Answers, whatever their status.
     pub responses: u64,
-    /// Those with 2xx.
+    /// Those with 2xx. gRPC calls are of classes as in [`Statuses`](crate::Statuses).
     pub success: u64,
     /// Those with 3xx.
     pub redirection: u64,

@@ -94,6 +94,7 @@ const fn weight(warning: &Warning) -> (Trust, &'static str) {
         Warning::ClientMaybeSaturated { .. } => (Trust::WithCare, "generator perhaps saturated"),
         Warning::NotOk { .. } => (Trust::WithCare, "calls other than OK"),
         Warning::NotSuccess { .. } => (Trust::WithCare, "answers other than 2xx"),
+        Warning::GoneAway { .. } => (Trust::WithCare, "requests delayed by GOAWAY"),
         Warning::ScheduleLag { .. } => (Trust::WithCare, "requests sent late"),
         Warning::SchedulingDelay { .. } => (Trust::WithCare, "generator called late"),
         Warning::GeneratorStalled { .. } => (Trust::WithCare, "generator stood still"),

@@ -121,6 +121,11 @@ pub enum Warning {
         /// The median latency.
         median_ns: u64,
     },
+    /// In an open loop, requests waited after a GOAWAY: more than 1 %, or one for half the longest latency.
+    GoneAway {
+        /// How many.
+        requests: u64,
+    },
     /// The generator was called late ([`LAG_TOLERANCE`], above
     /// [`DELAY_FLOOR_NS`]): its core was taken from it, or its own turns are
     /// long.
@@ -188,7 +193,7 @@ pub enum Warning {
     },
     /// Responses were not as they were to be.
     WrongAnswers {
-        /// Their share; one that is wrong in two ways counts twice.
+        /// Their share.
         fraction: f64,
     },
     /// The hypervisor took time from this machine's cores ([`STOLEN_TOLERANCE`]).
@@ -274,9 +279,11 @@ impl Warning {
             | Self::Stolen { .. }
             | Self::NearFloor { .. }
             | Self::FloorVoid { .. } => Spoils::Latency,
-            Self::Stalled { .. } | Self::Unsent { .. } | Self::FewSamples { .. } | Self::GeneratorStalled { .. } => {
-                Spoils::Tail
-            }
+            Self::Stalled { .. }
+            | Self::Unsent { .. }
+            | Self::GoneAway { .. }
+            | Self::FewSamples { .. }
+            | Self::GeneratorStalled { .. } => Spoils::Tail,
             Self::ScheduleLag { .. } => Spoils::Uncorrected,
             Self::RampIncomplete { .. } | Self::ConnectPaused { .. } | Self::PortsShort { .. } => Spoils::Connections,
         }
@@ -346,9 +353,11 @@ impl Report {
         let not_success = responses - self.statuses.success as f64;
         let failures = failed / (failed + responses).max(1.0);
         let refusals = not_success / responses.max(1.0);
+        // Of calls their own statuses are told.
+        let refusals = if self.grpc.is_some() { 0.0 } else { refusals };
         let one = (failures > FAILURE_TOLERANCE).then_some(Warning::Failures { fraction: failures });
         let two = (refusals > FAILURE_TOLERANCE).then_some(Warning::NotSuccess { fraction: refusals });
-        let wrong = self.errors.wrong_answers() as f64 / responses.max(1.0);
+        let wrong = self.traffic.wrong as f64 / responses.max(1.0);
         let three = (wrong > FAILURE_TOLERANCE).then_some(Warning::WrongAnswers { fraction: wrong });
         let not_ok = self.grpc.map_or(0.0, |calls| responses - calls.of(GrpcStatus::Ok) as f64) / responses.max(1.0);
         let four = (not_ok > FAILURE_TOLERANCE).then_some(Warning::NotOk { fraction: not_ok });
@@ -400,7 +409,14 @@ impl Report {
             unsent.map(|schedule| Warning::Unsent { unsent: schedule.unsent, oldest_ns: schedule.oldest_unsent_ns });
         let late = self.lag.filter(|lag| lag.p99_ns as f64 > LAG_TOLERANCE * median_ns as f64);
         let late = late.map(|lag| Warning::ScheduleLag { lag_ns: lag.p99_ns, median_ns });
-        missed.into_iter().chain(unsent).chain(late)
+        missed.into_iter().chain(unsent).chain(late).chain(self.go_away_warning())
+    }
+
+    fn go_away_warning(&self) -> Option<Warning> {
+        let requests = self.traffic.delayed_by_go_away + self.traffic.unprocessed;
+        let many = requests as f64 > (1.0 - ACHIEVED) * self.traffic.responses as f64;
+        let long = self.lag?.max_ns >= self.latency.max_ns / 2;
+        (requests.min(self.connections.go_aways) > 0 && (many || long)).then_some(Warning::GoneAway { requests })
     }
 
     fn delay_warnings(&self) -> impl Iterator<Item = Warning> {
@@ -465,7 +481,7 @@ impl fmt::Display for Warning {
             }
             Self::NotOk { fraction } => write!(f, "{} of the calls came to another status than OK", share(fraction)),
             Self::WrongAnswers { fraction } => {
-                write!(f, "{} of the responses were not as they were to be", share(fraction.min(1.0)))
+                write!(f, "{} of the responses were not as they were to be", share(fraction))
             }
             Self::OutOfTime => f.write_str("the time ran out before the number of requests was reached"),
             Self::Interrupted => f.write_str("the run was ended before its time"),
@@ -511,6 +527,9 @@ impl Warning {
                 seconds(lag_ns as f64),
                 seconds(median_ns as f64)
             ),
+            Self::GoneAway { requests } => {
+                write!(f, "{requests} requests waited for another connection, as theirs was told to go (GOAWAY)")
+            }
             Self::Stalled { in_flight, oldest_ns } => write!(
                 f,
                 "{in_flight} requests were still waiting at the end, the oldest for {}, longer \

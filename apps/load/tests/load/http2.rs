@@ -15,23 +15,23 @@ use std::collections::BTreeMap;
 
 /// What a client sent, frame by frame.
 #[derive(Default)]
-struct Server {
+pub struct Server {
     decoder: Decoder,
     bytes: Vec<u8>,
     /// The fields of requests, by stream, and their content so far.
     requests: BTreeMap<u32, (Vec<(String, String)>, usize)>,
     /// Streams whose requests are complete, in their order.
-    whole: Vec<u32>,
+    pub whole: Vec<u32>,
     /// Bytes of all content.
     came: usize,
     /// Bytes of all blocks.
     blocks: usize,
-    goodbye: bool,
+    pub goodbye: bool,
 }
 
 impl Server {
     /// Takes the bytes at hand. Whether they begin a connection.
-    fn take(&mut self) -> bool {
+    pub fn take(&mut self) -> bool {
         let bytes = current_request();
         let begins = bytes.starts_with(frame::PREFACE);
         if begins {
@@ -76,14 +76,14 @@ impl Server {
     }
 }
 
-fn settings(entries: &[(u16, u32)]) -> Vec<u8> {
+pub fn settings(entries: &[(u16, u32)]) -> Vec<u8> {
     let mut out = Vec::new();
     frame::write_settings(&mut out, entries);
     out
 }
 
 /// An answer of `length` bytes.
-fn answer(stream: u32, status: u16, length: usize) -> Vec<u8> {
+pub fn answer(stream: u32, status: u16, length: usize) -> Vec<u8> {
     let (mut block, mut out) = (Vec::new(), Vec::new());
     put_status(status, &mut block);
     put_static(HeaderField::new(b"content-length", length.to_string().as_bytes()), &mut block);
@@ -93,7 +93,7 @@ fn answer(stream: u32, status: u16, length: usize) -> Vec<u8> {
 }
 
 /// One connection of so many streams.
-fn http2(streams: u16) -> Plan {
+pub fn http2(streams: u16) -> Plan {
     let mut plan = plan();
     plan.connections = 1;
     plan.http2 = Some(Http2::default());
@@ -291,7 +291,8 @@ fn a_server_that_does_not_speak_http2_is_named() {
         assert_eq!(figures.ended, Ended::NotHttp2, "{said}");
         let why = figures.connection_failure.clone().expect("a reason");
         assert!(why.contains("does not speak HTTP/2") && why.ends_with(shown), "{why}");
-        assert_eq!(figures.before.errors.misspoken, 4);
+        // No more than one stream is opened before the server's settings came.
+        assert_eq!(figures.before.errors.misspoken, 1);
         assert_eq!(figures.before.errors.malformed + figures.before.traffic.responses, 0);
         assert_accounts(&figures);
     }
@@ -424,13 +425,16 @@ fn what_http2_does_not_have_is_refused() {
     refused(&|plan| plan.pipeline = 0, "250 streams");
     refused(&|plan| plan.cookies = true, "cookies");
     refused(&|plan| plan.reuse = Reuse::ServerCloses, "client closes");
-    refused(&|plan| plan.requests[0].item.headers = vec![("TE".into(), "trailers".into())], "TE");
+    refused(&|plan| plan.requests[0].item.headers = vec![("TE".into(), "gzip".into())], "TE");
     refused(&|plan| (plan.connections, plan.active) = (2, Some(1)), "active");
-    assert!(http2(250).check().is_ok());
+    // RFC 9113 section 8.2.2.
+    let mut plan = http2(250);
+    plan.requests[0].item.headers = vec![("TE".into(), "trailers".into())];
+    assert!(plan.check().is_ok());
 }
 
 /// Calls of a method that is sent `message`.
-fn calls(streams: u16, message: &[u8], deadline: Option<Duration>) -> Plan {
+pub fn calls(streams: u16, message: &[u8], deadline: Option<Duration>) -> Plan {
     let mut plan = http2(streams);
     plan.http2 = Some(Http2 { grpc: Some(Grpc { deadline }), ..Http2::default() });
     let method = "/pkg.Service/Method";
@@ -440,7 +444,7 @@ fn calls(streams: u16, message: &[u8], deadline: Option<Duration>) -> Plan {
 }
 
 /// The answer to a call: content, and trailers.
-fn call_answer(stream: u32, content: &[u8], status: &str) -> Vec<u8> {
+pub fn call_answer(stream: u32, content: &[u8], status: &str) -> Vec<u8> {
     let (mut block, mut out) = (Vec::new(), Vec::new());
     put_status(200, &mut block);
     put_static(HeaderField::new(b"content-type", b"application/grpc"), &mut block);
@@ -453,7 +457,7 @@ fn call_answer(stream: u32, content: &[u8], status: &str) -> Vec<u8> {
 }
 
 /// One that has no content: its head is its trailers.
-fn trailers_only(stream: u32, http: u16, status: Option<&str>) -> Vec<u8> {
+pub fn trailers_only(stream: u32, http: u16, status: Option<&str>) -> Vec<u8> {
     let (mut block, mut out) = (Vec::new(), Vec::new());
     put_status(http, &mut block);
     if let Some(status) = status {
@@ -502,14 +506,15 @@ fn a_call_is_a_message_and_its_answer_is_what_the_trailers_say() {
     assert_eq!(counts.grpc.iter().map(|(_, count)| count).sum::<u64>(), all);
     assert!(is_share(counts.errors.wrong_message, 1), "{:?}", counts.errors);
     assert_eq!(counts.errors.total(), counts.errors.wrong_message);
-    assert!(is_share(counts.statuses.success, 19) && is_share(counts.statuses.server_error, 1));
+    // Of classes as their statuses are, whatever HTTP says.
+    assert!(is_share(counts.statuses.success, 16) && is_share(counts.statuses.server_error, 4));
     assert!(is_share(figures.samples.class(Class::ServerError).len(), 4));
     let report = report(&plan, &figures);
     assert!(report.warnings.iter().any(|warning| matches!(warning, Warning::NotOk { fraction } if *fraction > 0.19)));
     assert!(report.warnings.iter().any(|warning| matches!(warning, Warning::WrongAnswers { .. })));
     // What is asked of errors is asked of calls, whatever their status of HTTP.
-    let errors = "notok<19%".parse::<Objective>().expect("an objective").judge(&report);
-    assert!(!errors.met && errors.measured.is_some_and(|share| (0.19..0.21).contains(&share)), "{errors:?}");
+    let errors = "notok<24%".parse::<Objective>().expect("an objective").judge(&report);
+    assert!(!errors.met && errors.measured.is_some_and(|share| (0.24..0.26).contains(&share)), "{errors:?}");
     let server = server.borrow();
     let expected = [
         (":method", "POST"),

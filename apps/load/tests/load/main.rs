@@ -1,9 +1,11 @@
 //! The generator in simulated time, as one program: it is compiled and linked once.
 
 mod allocations;
+mod calls;
 mod closed_loop;
 mod dialogue;
 mod failures;
+mod go_away;
 mod http2;
 mod intervals;
 mod mixes;

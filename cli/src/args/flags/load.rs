@@ -214,7 +214,7 @@ struct GoalArgs {
     /// Fail with exit code 3 unless this is met, as in p99<1ms, errors<0.1% or rate>10k; repeat for more
     ///
     /// Figures: p50, p99.9 and any other percentile, mean, min, max, stdev,
-    /// lag99 (schedule lag), connect99, errors, timeouts, notok, rate,
+    /// lag99 (schedule lag), connect99, errors, timeouts, notok, wrong, rate,
     /// achieved. With --stream: ttfb99 (time to the first byte), late99 (behind what was due), errors;
     /// with --buffer start99 (time to playing), underruns, underrun99, stalled; without within1, within2
     /// (segments in a second), drift99 (over 10 s). Relations: < <= > >=, and = for counts.

@@ -191,7 +191,8 @@ impl ClientConnection {
             Frame::Reset { stream, code } if !self.is_idle(stream) => match self.streams.find(stream) {
                 Some(place) => {
                     self.streams.release(place);
-                    Ok(ClientEvent::Reset { place, code })
+                    let beyond_limit = code == ErrorCode::REFUSED_STREAM && stream < self.bounded;
+                    Ok(ClientEvent::Reset { place, code, beyond_limit })
                 }
                 None => Ok(ClientEvent::Nothing),
             },
@@ -245,7 +246,13 @@ impl ClientConnection {
             match name {
                 setting::HEADER_TABLE_SIZE => self.encoder.set_limit(value),
                 setting::ENABLE_PUSH if value != 0 => return Err(ErrorCode::PROTOCOL_ERROR),
-                setting::MAX_CONCURRENT_STREAMS => self.allowed = value,
+                setting::MAX_CONCURRENT_STREAMS => {
+                    self.allowed = value;
+                    if self.streams.open() > value as usize {
+                        // Any of these may be refused (section 5.1.2).
+                        self.bounded = self.next;
+                    }
+                }
                 setting::INITIAL_WINDOW_SIZE => self.on_first_window(value)?,
                 setting::MAX_FRAME_SIZE => {
                     let value = value as usize;
@@ -297,7 +304,12 @@ impl ClientConnection {
             Some(status) if !is_final && !seen.wrong => match status {
                 200.. => {
                     self.streams.set_head(place, status, seen.length);
-                    if ends { self.end(place, seen.grpc_status, out) } else { ClientEvent::Head { place, status } }
+                    let grpc_encoding = seen.grpc_encoding;
+                    if ends {
+                        self.end(place, seen.grpc_status, out)
+                    } else {
+                        ClientEvent::Head { place, status, grpc_encoding }
+                    }
                 }
                 100..200 if !ends && status != 101 => ClientEvent::Nothing,
                 _ => self.malformed(place, out),

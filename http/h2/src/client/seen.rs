@@ -53,6 +53,7 @@ pub(super) struct Seen {
     pub status: Option<u16>,
     pub length: Option<u64>,
     pub grpc_status: Option<u16>,
+    pub grpc_encoding: bool,
     pub fields: bool,
     pub wrong: bool,
 }
@@ -75,6 +76,10 @@ impl Seen {
             b"grpc-status" => {
                 let status = number(value).and_then(|status| u16::try_from(status).ok());
                 self.grpc_status = Some(status.unwrap_or(u16::MAX));
+                self.fields = true;
+            }
+            b"grpc-encoding" => {
+                self.grpc_encoding = value != b"identity";
                 self.fields = true;
             }
             [b':', ..] => self.wrong = true,

@@ -154,9 +154,9 @@ fn the_same_request_is_a_few_bytes_once_the_table_has_it() {
 
 #[test]
 fn a_server_says_how_many_streams_it_takes() {
-    // RFC 9113 section 6.5.2; before it says so, a hundred.
+    // RFC 9113 section 6.5.2; before it says so, one.
     let mut talk = Talk::new(ClientSettings { streams: 200, ..ClientSettings::default() });
-    assert_eq!(talk.client.room(), 100);
+    assert_eq!(talk.client.room(), 1);
     let mut bytes = Vec::new();
     write_settings(&mut bytes, &[(setting::MAX_CONCURRENT_STREAMS, 2)]);
     talk.take(&bytes).unwrap();
@@ -442,4 +442,40 @@ fn what_is_not_waited_for_is_cancelled() {
     assert_eq!(talk.written(), resets);
     // What comes meanwhile means nothing, but for the table and the window.
     assert_eq!(talk.take(&answer(1, 200, b"late")), Ok(vec![]));
+}
+
+#[test]
+fn what_is_refused_as_too_much_is_told_apart() {
+    // RFC 9113 section 5.1.2: the limit came when the streams were open.
+    let mut talk = Talk::settled(ClientSettings::default(), &[(setting::MAX_CONCURRENT_STREAMS, 4)]);
+    assert_eq!([talk.ask(0), talk.ask(0), talk.ask(0)], [Some(0), Some(1), Some(2)]);
+    let mut bytes = Vec::new();
+    write_settings(&mut bytes, &[(setting::MAX_CONCURRENT_STREAMS, 3)]);
+    write_reset(&mut bytes, 1, ErrorCode::REFUSED_STREAM);
+    let refused = |place, beyond_limit| {
+        format!("{:?}", ClientEvent::Reset { place, code: ErrorCode::REFUSED_STREAM, beyond_limit })
+    };
+    assert_eq!(talk.take(&bytes), Ok(vec!["Room".to_owned(), refused(0, false)]), "it takes as many");
+    bytes.clear();
+    write_settings(&mut bytes, &[(setting::MAX_CONCURRENT_STREAMS, 1)]);
+    write_reset(&mut bytes, 5, ErrorCode::REFUSED_STREAM);
+    assert_eq!(talk.take(&bytes), Ok(vec!["Room".to_owned(), refused(2, true)]));
+    talk.take(&answer(3, 200, b"")).unwrap();
+    assert_eq!(talk.ask(0), Some(1));
+    bytes.clear();
+    write_reset(&mut bytes, 7, ErrorCode::REFUSED_STREAM);
+    assert_eq!(talk.take(&bytes), Ok(vec![refused(1, false)]), "it knew the limit");
+}
+
+#[test]
+fn a_head_says_whether_messages_may_be_compressed() {
+    for (encoding, compressed) in [(None, false), (Some("identity"), false), (Some("gzip"), true)] {
+        let mut talk = Talk::settled(ClientSettings::default(), &[]);
+        talk.ask(0).unwrap();
+        let fields: Vec<_> = encoding.into_iter().map(|encoding| ("grpc-encoding", encoding)).collect();
+        let mut bytes = Vec::new();
+        write(&mut bytes, Kind::Headers, END_HEADERS, 1, &block(200, &fields));
+        let head = ClientEvent::Head { place: 0, status: 200, grpc_encoding: compressed };
+        assert_eq!(talk.take(&bytes), Ok(vec![format!("{head:?}")]));
+    }
 }

@@ -130,7 +130,10 @@ pub fn object(caption: &str, whole: &Value, path: &str) -> PageTable {
         for (name, value) in value.as_object().into_iter().flatten() {
             // Times are told as such.
             let (name, shown) = name.strip_suffix("_ns").map_or((&**name, Shown::Text), |name| (name, Shown::Time));
-            let name = format!("{before}{}", name.replace('_', " "));
+            // Names in capitals, as those of grpc-status, are such as they stand.
+            let is_ours = name.bytes().any(|byte| byte.is_ascii_lowercase());
+            let name = if is_ours { name.replace('_', " ") } else { name.to_owned() };
+            let name = format!("{before}{name}");
             match value {
                 Value::Object(_) => put(pairs, &format!("{name}, "), value),
                 value => pairs.extend(Some((name, shown.show(value))).filter(|(_, text)| !text.is_empty())),

@@ -52,7 +52,9 @@ pub fn load(page: &mut Page, whole: &Value) {
     let mut times: Vec<Value> = times.chain(classes).collect();
     times.retain(|one| number(one, "/of/samples").is_some_and(|samples| samples > 0.0));
     page.figure(table("", &LATENCY, &times));
-    for (caption, path) in [("Answers by status", "/statuses"), ("What failed", "/errors")] {
+    for (caption, path) in
+        [("Answers by status", "/statuses"), ("Calls by grpc-status", "/grpc"), ("What failed", "/errors")]
+    {
         let mut counts = object(caption, whole, path);
         counts.rows.retain(|row| row[1] != "0");
         page.figure(counts);

@@ -282,7 +282,9 @@ impl Dialogue {
                 Wrong::Text => (&mut errors.wrong_text, 1),
                 Wrong::Pattern => (&mut errors.wrong_match, 2),
                 Wrong::Hash => (&mut errors.wrong_hash, 3),
-                Wrong::NotJudged | Wrong::Status | Wrong::Length | Wrong::Message => (&mut errors.not_judged, 4),
+                Wrong::NotJudged | Wrong::Status | Wrong::Length | Wrong::Message | Wrong::Encoding | Wrong::Flag => {
+                    (&mut errors.not_judged, 4)
+                }
             };
             // Once for each answer.
             *count += u64::from(!core::mem::replace(&mut counted[flag], true));

@@ -7,7 +7,7 @@ pub mod secured;
 pub use reply::{Dial, Reply, Then, response};
 
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::cmp::Reverse;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -20,11 +20,17 @@ use wire::Time;
 
 thread_local! {
     static CURRENT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static CONNECTION: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
 /// The request that a script answers, when it is asked.
 pub fn current_request() -> Vec<u8> {
     CURRENT.with_borrow(Clone::clone)
+}
+
+/// The connection that it came on.
+pub fn current_connection() -> (usize, u32) {
+    CONNECTION.get()
 }
 
 /// The length of a turn.
@@ -505,6 +511,7 @@ impl<'a, A: App> World<'a, A> {
     fn server_reads(&mut self, id: ConnId, request: Vec<u8>) {
         let head = request.starts_with(b"HEAD");
         CURRENT.set(request);
+        CONNECTION.set((id.index(), id.generation()));
         let Some(slot) = self.path.slot(id) else { return };
         slot.asked += 1;
         let flight = slot.flight;
