@@ -6,8 +6,7 @@
 //! | `requests` | once per request |
 //! | `connections` | once per connection |
 //! | `securing` | once per connection over HTTPS: its handshake |
-//! | `http2` | over HTTP/2: connections of many streams, calls of gRPC |
-//! | `prepared` | its requests |
+//! | `http2`, `prepared` | over HTTP/2: connections of many streams, calls of gRPC; their requests |
 //! | `go_away` | over HTTP/2: connections that are told to go, and those in their place |
 //! | `open` | an open loop: what is due, and which connection sends it |
 //! | `mix` | several requests, drawn by weight |
