@@ -347,6 +347,7 @@ impl Procedure for Internet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, PoisonError};
 
     fn settings() -> Settings {
         Settings {
@@ -402,9 +403,13 @@ mod tests {
         assert_eq!(left, [true, ours, true], "{arms:?}");
     }
 
+    /// The namespaces of a path have their names of the process: one test at a time.
+    static PATH: Mutex<()> = Mutex::new(());
+
     /// A flow beside another: both carry something, by Linux's sender and by ours.
     #[test]
     fn flows_share_the_path_with_a_neighbour() {
+        let _path = PATH.lock().unwrap_or_else(PoisonError::into_inner);
         let all = Settings { beside: Some("cubic".to_owned()), megabytes: 2, ..settings() };
         let procedure = Internet::new(&all).expect("they make sense");
         assert_eq!(procedure.ends, [Ends::Linux("cubic".to_owned()), Ends::OurSender]);
@@ -429,6 +434,7 @@ mod tests {
     /// A transfer of each kind, where this user may make namespaces and TAPs.
     #[test]
     fn flows_go_over_the_path_both_ways() {
+        let _path = PATH.lock().unwrap_or_else(PoisonError::into_inner);
         let procedure = Internet::new(&settings()).expect("they make sense");
         if let Some(why) = &procedure.missing {
             eprintln!("left out: {why}");
