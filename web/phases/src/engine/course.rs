@@ -115,7 +115,9 @@ impl Course {
     /// Forgets the request that is over: all but the memory is as [`Self::new`] has it.
     fn forget(&mut self) {
         (self.request, self.refused, self.too_long, self.body) = (None, None, false, None);
-        (self.client, self.wait, self.within) = (Client::default(), Waiting::default(), Within::default());
+        self.wait = Waiting::default();
+        self.client.forget();
+        self.within.forget();
         (self.features, self.series) = (FeatureParts::default(), Ready::OF_HOST);
         self.route.forget();
         self.values.forget();

@@ -20,6 +20,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(super) fn forget(&mut self) {
+        let Self { peer, proxied, path, session, fault } = self;
+        (*peer, *proxied, *path, *session, *fault) = (None, None, None, None, None);
+    }
+
     /// Is that of a request within another, whose client that is.
     pub fn begin_within(&mut self, parent: &Self) {
         (self.peer, self.proxied) = (parent.peer, parent.proxied.clone());

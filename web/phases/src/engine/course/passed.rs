@@ -46,12 +46,12 @@ pub(crate) struct PassedOn {
 impl PassedOn {
     /// Forgets all but the memory.
     pub(super) fn forget(&mut self) {
-        let (mut tries, mut host) = (core::mem::take(&mut self.tries), core::mem::take(&mut self.host));
-        let mut answered = core::mem::take(&mut self.answered);
+        let Self { relay, body, address, tries, answered, kept, url, host, port, left_behind } = self;
+        (*relay, *body, *address, *kept) = (None, None, None, KeptContent::default());
+        (*url, *port, *left_behind) = (None, None, None);
         tries.clear();
         answered.clear();
         host.clear();
-        *self = Self { tries, answered, host, ..Self::default() };
     }
 
     /// Servers that were asked so far.

@@ -64,8 +64,9 @@ pub(crate) struct ReplyState {
 impl ReplyState {
     /// Forgets all but the memory.
     pub(super) fn forget(&mut self) {
-        let mut kept_fields = core::mem::take(&mut self.kept_fields);
+        let Self { override_status, in_error_page, kept_fields, limit_rate, rated, filtering } = self;
+        (*override_status, *in_error_page, *limit_rate) = (None, false, None);
+        (*rated, *filtering) = (None, None);
         kept_fields.clear();
-        *self = Self { kept_fields, ..Self::default() };
     }
 }

@@ -61,9 +61,10 @@ pub(crate) struct Reuse {
 impl Reuse {
     /// Forgets all but the memory.
     pub(super) fn forget(&mut self) {
-        let mut stamps = core::mem::take(&mut self.stamps);
+        let Self { class, depends, stamps, expires_after, is_told } = self;
+        (*class, *depends, *expires_after) = (0, Depends::default(), None);
+        is_told.set(false);
         stamps.clear();
-        *self = Self { stamps, ..Self::default() };
     }
 
     /// Notes where a path led. An answer that many decide of is made in each second.

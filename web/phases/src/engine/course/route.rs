@@ -70,12 +70,29 @@ pub(crate) struct Route {
 impl Route {
     /// Forgets all but the memory.
     pub(super) fn forget(&mut self) {
-        let mut captures = core::mem::take(&mut self.captures);
-        let (mut uri, mut args) = (core::mem::take(&mut self.uri), core::mem::take(&mut self.args));
+        let Self {
+            listener,
+            server,
+            place,
+            block,
+            phase,
+            at,
+            uri,
+            args,
+            changes,
+            internal,
+            uri_changed,
+            whole_path,
+            rewritten,
+            captures,
+            real_root,
+        } = self;
+        (*listener, *server, *place, *block) = (0, ServerId::default(), BlockId::default(), BlockId::default());
+        (*phase, *at, *changes, *internal) = (Phase::default(), 0, 0, false);
+        (*uri_changed, *whole_path, *rewritten, *real_root) = (false, false, Rewritten::default(), None);
         uri.clear();
         args.clear();
         captures.clear();
-        *self = Self { uri, args, captures, ..Self::default() };
     }
 
     /// What all requests with the same ready answer have in common.

@@ -20,6 +20,11 @@ pub(crate) struct Within {
 }
 
 impl Within {
+    pub(super) fn forget(&mut self) {
+        let Self { sub, children, slices, ssi, include } = self;
+        (*sub, *children, *slices, *ssi, *include) = (None, None, None, None, None);
+    }
+
     /// What was found out for one place is found out again in another.
     pub fn forget_place(&mut self) {
         self.slices = None;
