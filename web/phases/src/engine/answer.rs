@@ -83,6 +83,12 @@ impl Answer {
         (self.modified, self.modified_text, self.etag) = (None, None, None);
     }
 
+    /// What an upstream says of when its content was changed, where nobody can read that.
+    #[cold]
+    pub fn set_modified_text(&mut self, text: &[u8]) {
+        self.modified_text = Some(text.to_vec());
+    }
+
     pub fn new(status: u16, body: AnswerBody) -> Self {
         Self { status, body, ..Self::default() }
     }

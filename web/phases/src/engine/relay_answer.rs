@@ -290,7 +290,7 @@ impl Runner<'_> {
             },
             AnswerField::LastModified => match date::parse(value, self.clock.second) {
                 Some(modified) => answer.modified = Some(modified),
-                None => answer.modified_text = Some(value.to_vec()),
+                None => answer.set_modified_text(value),
             },
             AnswerField::ContentEncoding => match coding_of(value) {
                 // Its name goes on as it is written, unless content may be taken out of it.
@@ -326,13 +326,13 @@ impl Runner<'_> {
                 put_field(name, rewritten.as_deref().unwrap_or(value), lines);
             }
             AnswerField::AcceptRanges if rules.forces_ranges => {}
-            // HTTP/2 has none (RFC 9113 section 8.6); and a tunnel's stands first in its answer.
-            AnswerField::Upgrade if answer.status == 101 || self.course.about.http2 => {}
-            AnswerField::AcceptRanges
-            | AnswerField::Vary
-            | AnswerField::Accel(_)
-            | AnswerField::Upgrade
-            | AnswerField::Other => {
+            AnswerField::Upgrade => {
+                // HTTP/2 has none (RFC 9113 section 8.6); and a tunnel's stands first in its answer.
+                if answer.status != 101 && !self.course.about.http2 {
+                    put_field(name, value, lines);
+                }
+            }
+            AnswerField::AcceptRanges | AnswerField::Vary | AnswerField::Accel(_) | AnswerField::Other => {
                 put_field(name, value, lines);
             }
         }
