@@ -14,11 +14,6 @@ use std::collections::VecDeque;
 /// the wire, unless more is lent ([`ServerConnection::lend_heads`]). One more request is refused.
 pub(crate) const HEADS_MAX: u32 = 48 << 10;
 
-/// Bytes of a payload that clients may send. Of DATA what is there is taken; all other frames are looked at as a whole,
-/// and have no more than a data path keeps of what was not taken ([`WHOLE_MAX`]).
-pub(crate) const FRAME_MAX: u32 = 128 << 10;
-pub(crate) const WHOLE_MAX: u32 = 48 << 10;
-
 /// What a server says of itself at the beginning, and holds its clients to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerSettings {
@@ -239,7 +234,7 @@ impl<T> ServerConnection<T> {
             &[
                 (setting::MAX_CONCURRENT_STREAMS, settings.streams),
                 (setting::INITIAL_WINDOW_SIZE, settings.window),
-                (setting::MAX_FRAME_SIZE, FRAME_MAX),
+                (setting::MAX_FRAME_SIZE, PAYLOAD as u32),
                 (setting::MAX_HEADER_LIST_SIZE, settings.head.bytes.into()),
                 (setting::NO_RFC7540_PRIORITIES, 1),
             ],

@@ -9,12 +9,10 @@
 //! The caller offers bytes until nothing of them is taken. What is written to `out` is sent in
 //! order, whatever else is.
 
-use crate::connection::{
-    Data, Done, FRAME_MAX, Failure, Offer, PROTOCOL, Section, ServerConnection, ServerEvent, Stage, WHOLE_MAX, Wrong,
-};
+use crate::connection::{Done, Failure, Offer, PROTOCOL, Section, ServerConnection, ServerEvent, Stage, Wrong};
 use crate::error::ErrorCode;
 use crate::flood::Flood;
-use crate::frame::{self, Frame, FrameHead, HEAD, Kind, PREFACE};
+use crate::frame::{self, Frame, FrameHead, HEAD, Kind, PAYLOAD, PREFACE};
 use crate::head::HeadMemory;
 
 impl<T: Default> ServerConnection<T> {
@@ -94,9 +92,6 @@ impl<T: Default> ServerConnection<T> {
                 Err(error) => (0, Err(error.into())),
             };
         }
-        if head.length > WHOLE_MAX {
-            return (HEAD, self.long_frame(head));
-        }
         let Some(payload) = rest.get(..head.length as usize) else { return (0, Ok(ServerEvent::Nothing)) };
         let done = frame::read(head, payload).map_err(Wrong::from);
         let done = self.noted(head).and(done).and_then(|frame| self.on_frame(frame, memory, out));
@@ -113,24 +108,10 @@ impl<T: Default> ServerConnection<T> {
             (_, None) => head.kind != Kind::Continuation,
         };
         match () {
-            () if head.length > FRAME_MAX => Err(Wrong::Connection(ErrorCode::FRAME_SIZE_ERROR)),
+            () if head.length as usize > PAYLOAD => Err(Wrong::Connection(ErrorCode::FRAME_SIZE_ERROR)),
             // RFC 9113 section 8.4.
             () if !expected || head.kind == Kind::PushPromise => Err(PROTOCOL),
             () => Ok(()),
-        }
-    }
-
-    /// A frame that is no DATA, and longer than is looked at as a whole: one that is ignored is passed over.
-    fn long_frame<'a>(&mut self, head: FrameHead) -> Done<'a, T> {
-        self.noted(head)?;
-        match head.kind {
-            Kind::Headers | Kind::Continuation => Err(Wrong::Flood(Flood::Continuation)),
-            Kind::Other(_) => {
-                self.budgets.spend(Flood::Empty)?;
-                self.data = Some(Data { stream: 0, left: 0, padding: head.length, ends: false });
-                Ok(ServerEvent::Nothing)
-            }
-            _ => Err(Wrong::Connection(ErrorCode::FRAME_SIZE_ERROR)),
         }
     }
 
