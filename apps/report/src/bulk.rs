@@ -93,9 +93,9 @@ pub fn bulk_text(report: &BulkReport) -> String {
 /// with two of them asked for, a stream stands still for most of a round trip.
 const LEAST_ANSWER: u64 = 64 << 10;
 
-/// What streams without end are worth.
+/// What a run of streams is worth, be they without end or held to a rate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct BulkVerdict {
+pub struct StreamsVerdict {
     /// COMPLETE, PARTIAL or INVALID.
     pub word: &'static str,
     /// Why.
@@ -105,7 +105,7 @@ pub struct BulkVerdict {
 /// INVALID where nothing came or went on a way that was asked for: no figure is of a server; and where what came were
 /// small answers, which wait for each other.
 #[must_use]
-pub fn bulk_verdict(report: &BulkReport) -> BulkVerdict {
+pub fn bulk_verdict(report: &BulkReport) -> StreamsVerdict {
     let mut reasons = Vec::new();
     for (name, asked, rate) in
         [("up", report.setup.up_streams, &report.whole.up), ("down", report.setup.down_streams, &report.whole.down)]
@@ -126,7 +126,7 @@ pub fn bulk_verdict(report: &BulkReport) -> BulkVerdict {
             ));
         }
     }
-    BulkVerdict { word: if reasons.is_empty() { "COMPLETE" } else { "INVALID" }, reasons }
+    StreamsVerdict { word: if reasons.is_empty() { "COMPLETE" } else { "INVALID" }, reasons }
 }
 
 /// The same as one JSON object, with the machine that it belongs to, and how it came.
@@ -138,7 +138,7 @@ pub fn render_bulk_json(report: &BulkReport, environment: &impl Serialize, origi
         schema: u32,
         #[serde(flatten)]
         origin: &'a ResultOrigin,
-        verdict: BulkVerdict,
+        verdict: StreamsVerdict,
         #[serde(flatten)]
         report: &'a BulkReport,
         environment: &'a E,

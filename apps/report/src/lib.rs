@@ -30,16 +30,14 @@ mod text;
 mod wrk;
 
 pub use ab::render_ab;
-pub use bulk::{BulkVerdict, bulk_heading, bulk_line, bulk_text, bulk_verdict, render_bulk_json};
+pub use bulk::{StreamsVerdict, bulk_heading, bulk_line, bulk_text, bulk_verdict, render_bulk_json};
 pub use found::{found_json, found_text};
 pub use hdr_log::HdrLog;
 pub use hgrm::render_hgrm;
 pub use histogram::{Unit, log2_histogram, render_histogram};
 pub use json::render_json;
 pub use ndjson::interval_json;
-pub use streaming::{
-    StreamingVerdict, render_streaming_json, streaming_heading, streaming_line, streaming_text, streaming_verdict,
-};
+pub use streaming::{render_streaming_json, streaming_heading, streaming_line, streaming_text, streaming_verdict};
 pub use sweep::{CpuUse, SweepRow, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_line};
 pub use text::render_text;
 pub use wrk::render_wrk;

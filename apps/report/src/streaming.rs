@@ -1,5 +1,6 @@
 //! Streams that are to have a rate: played, or held against it.
 
+use super::bulk::StreamsVerdict;
 use super::json::{Expected, expected};
 use core::fmt::Write;
 use environment::{ResultKind, ResultOrigin, SCHEMA};
@@ -199,19 +200,10 @@ fn times(out: &mut String, report: &StreamingReport) -> core::fmt::Result {
     writeln!(out)
 }
 
-/// What a run of streams is worth.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct StreamingVerdict {
-    /// COMPLETE, PARTIAL or INVALID.
-    pub word: &'static str,
-    /// Why.
-    pub reasons: Vec<String>,
-}
-
 /// INVALID where nothing came, or no second of a stream counts; PARTIAL where more than a tenth of
 /// the seconds were left out, streams never got under way, or it ended early.
 #[must_use]
-pub fn streaming_verdict(report: &StreamingReport) -> StreamingVerdict {
+pub fn streaming_verdict(report: &StreamingReport) -> StreamsVerdict {
     let counted = &report.counted;
     let left_out = counted.left_out() as f64 / (counted.window as f64).max(1.0);
     let missing = u64::from(report.setup.connections).saturating_sub(report.under_way);
@@ -232,7 +224,7 @@ pub fn streaming_verdict(report: &StreamingReport) -> StreamingVerdict {
         (false, true) => "COMPLETE",
         (false, false) => "PARTIAL",
     };
-    StreamingVerdict { word, reasons }
+    StreamsVerdict { word, reasons }
 }
 
 /// The same as one JSON object, with the machine that it belongs to, and how it came.
@@ -249,7 +241,7 @@ pub fn render_streaming_json(
         schema: u32,
         #[serde(flatten)]
         origin: &'a ResultOrigin,
-        verdict: StreamingVerdict,
+        verdict: StreamsVerdict,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         objectives: Vec<Expected>,
         #[serde(flatten)]

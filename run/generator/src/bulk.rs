@@ -13,7 +13,7 @@ use crate::plan::Form;
 use core::time::Duration;
 use environment::{Fingerprint, ResultOrigin};
 use load::{Bulk, BulkInterval, BulkPlan, BulkReport, BulkSetup, BulkStage, BulkWay, PortUse, StreamState, Way};
-use report::{BulkVerdict, bulk_heading, bulk_line, bulk_text, bulk_verdict, render_bulk_json};
+use report::{StreamsVerdict, bulk_heading, bulk_line, bulk_text, bulk_verdict, render_bulk_json};
 use say::Failure;
 use silo::{Next, Usage};
 use sockets::fleet::{self, FleetError, Stop};
@@ -244,7 +244,7 @@ pub struct Told<'a> {
 #[derive(Debug)]
 pub struct BulkMeasured {
     /// What it is worth.
-    pub verdict: BulkVerdict,
+    pub verdict: StreamsVerdict,
     /// As it is kept.
     pub json: String,
 }

@@ -21,7 +21,7 @@ use load::{
     StreamingReport, StreamingSetup,
 };
 use report::{
-    StreamingVerdict, render_streaming_json, streaming_heading, streaming_line, streaming_text, streaming_verdict,
+    StreamsVerdict, render_streaming_json, streaming_heading, streaming_line, streaming_text, streaming_verdict,
 };
 use say::Failure;
 use silo::{Next, Usage};
@@ -163,7 +163,7 @@ pub struct StreamingMeasured {
     /// How the objectives were met.
     pub judged: Vec<Judged>,
     /// What they are worth.
-    pub verdict: StreamingVerdict,
+    pub verdict: StreamsVerdict,
     /// As it is kept.
     pub json: String,
 }

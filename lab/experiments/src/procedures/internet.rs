@@ -406,24 +406,29 @@ mod tests {
     /// The namespaces of a path have their names of the process: one test at a time.
     static PATH: Mutex<()> = Mutex::new(());
 
+    /// A transfer of each kind; none where this user may make no namespaces and TAPs.
+    fn transfers(procedure: &Internet) -> Vec<(Ends, Ran)> {
+        let _path = PATH.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = &procedure.missing {
+            eprintln!("left out: {why}");
+            return Vec::new();
+        }
+        let interrupt = demo::child::Interrupt::of(std::sync::Arc::default());
+        let progress = crate::procedure::Progress::default();
+        let setting = Setting { seed: 7, interrupt: &interrupt, progress: &progress };
+        let ran = |ends: &Ends| procedure.transfer(ends, &setting).unwrap_or_else(|why| panic!("{ends:?}: {why}"));
+        procedure.ends.iter().map(|ends| (ends.clone(), ran(ends))).collect()
+    }
+
     /// A flow beside another: both carry something, by Linux's sender and by ours.
     #[test]
     fn flows_share_the_path_with_a_neighbour() {
-        let _path = PATH.lock().unwrap_or_else(PoisonError::into_inner);
         let all = Settings { beside: Some("cubic".to_owned()), megabytes: 2, ..settings() };
         let procedure = Internet::new(&all).expect("they make sense");
         assert_eq!(procedure.ends, [Ends::Linux("cubic".to_owned()), Ends::OurSender]);
         let lacking = Internet::new(&Settings { beside: Some("no-such".to_owned()), ..all }).expect("they make sense");
         assert!(lacking.arms().iter().all(|arm| arm.left_out.is_some()));
-        if let Some(why) = &procedure.missing {
-            eprintln!("left out: {why}");
-            return;
-        }
-        let interrupt = demo::child::Interrupt::of(std::sync::Arc::default());
-        let progress = crate::procedure::Progress::default();
-        let setting = Setting { seed: 7, interrupt: &interrupt, progress: &progress };
-        for ends in &procedure.ends {
-            let ran = procedure.transfer(ends, &setting).unwrap_or_else(|why| panic!("{ends:?}: {why}"));
+        for (ends, ran) in transfers(&procedure) {
             let beside = ran.beside.expect("there is one");
             // What passes is both's: the bottleneck is theirs together.
             let least = (2_000_000 + beside) / 1_448;
@@ -434,17 +439,8 @@ mod tests {
     /// A transfer of each kind, where this user may make namespaces and TAPs.
     #[test]
     fn flows_go_over_the_path_both_ways() {
-        let _path = PATH.lock().unwrap_or_else(PoisonError::into_inner);
         let procedure = Internet::new(&settings()).expect("they make sense");
-        if let Some(why) = &procedure.missing {
-            eprintln!("left out: {why}");
-            return;
-        }
-        let interrupt = demo::child::Interrupt::of(std::sync::Arc::default());
-        let progress = crate::procedure::Progress::default();
-        let setting = Setting { seed: 7, interrupt: &interrupt, progress: &progress };
-        for ends in &procedure.ends {
-            let ran = procedure.transfer(ends, &setting).unwrap_or_else(|why| panic!("{ends:?}: {why}"));
+        for (ends, ran) in transfers(&procedure) {
             // At 50 Mbit/s 1 MB takes 160 ms at least.
             assert!(ran.took >= Duration::from_millis(160), "{ends:?}: {:?}", ran.took);
             assert!(ran.there.passed >= 690, "{ends:?}: {:?}", ran.there);
