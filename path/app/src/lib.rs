@@ -294,7 +294,8 @@ pub trait Net {
         self.finish(id);
     }
 
-    /// Ends the connection at once with a reset. `on_close(Aborted)` follows.
+    /// Ends the connection at once with a reset; over kernel sockets without one where our FIN follows all that was
+    /// queued: the kernel delivers what it has of that. `on_close(Aborted)` follows.
     fn abort(&mut self, id: ConnId);
 
     /// Offers unconsumed data again before the end of this turn: call it when
