@@ -259,7 +259,7 @@ pub trait Handler: Prepared {
         let _ = (replies, id, trailers);
     }
 
-    /// A body that is [read](Replies::read) will not be whole; nothing is answered
+    /// A body that is [read](Replies::read), or may be yet, will not be whole; nothing is answered
     /// yet, and the answer, which may come later, is the last on its connection.
     /// Whether the handler sees to that; else it is told of the exchange's end
     /// ([`Handler::on_gone`]), which the carrier sees to.
