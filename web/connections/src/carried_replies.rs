@@ -194,8 +194,9 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
     /// [`exchange::Replies::set_last`].
     pub fn set_last(&mut self, id: ExchangeId) {
         let Some(conn) = self.under_way(id).map(|one| one.conn) else { return };
+        let requests = self.connections.conn(conn).map_or(0, |conn| conn.requests);
         if let Some(carries) = self.connections.carrying(conn) {
-            carries.ends = true;
+            carries.ends_at = carries.ends_at.min(requests);
         }
     }
 

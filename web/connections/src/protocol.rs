@@ -35,8 +35,8 @@ pub struct CarryingConnection {
     pub(crate) stirred: bool,
     /// It was told that the connection is to end.
     pub(crate) drained: bool,
-    /// It is to be told that, whatever others are.
-    pub(crate) ends: bool,
+    /// So many of its requests, and no more are asked for: what one of them says, whatever others have.
+    pub(crate) ends_at: u32,
     /// It is HTTP/2.
     pub(crate) http2: bool,
 }
@@ -55,7 +55,7 @@ impl CarryingConnection {
             lent: 0,
             stirred: false,
             drained: false,
-            ends: false,
+            ends_at: u32::MAX,
             http2,
         }
     }

@@ -83,7 +83,7 @@ const CLIENT_LEFT: Status = match Status::from_code(499) {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Draining {
     No,
-    /// Its client was told that an end is near, at this time, and sent a PING behind that.
+    /// Its client was told that an end is near, at this time, and sent a PING before that.
     Near(Time),
     /// And which stream was the last.
     Last,
@@ -457,8 +457,10 @@ impl Multiplexed for Http2 {
         match self.drain {
             Draining::No => {
                 self.drain = Draining::Near(io.now());
-                frame::write_go_away(&mut out, MAX_STREAM, ErrorCode::NO_ERROR);
+                // Some clients (Python's h2) fail by a PING behind GOAWAY. Who answers one before it has asked
+                // for nothing since, or is told by the second GOAWAY that this was not begun.
                 frame::write(&mut out, Kind::Ping, 0, 0, &[0; 8]);
+                frame::write_go_away(&mut out, MAX_STREAM, ErrorCode::NO_ERROR);
             }
             Draining::Near(_) => self.say_last(&mut out),
             Draining::Last => {}
