@@ -292,7 +292,8 @@ impl Files {
             let Some(done) = Reader::take(&mut self.reader) else { return };
             match done {
                 Done::LookUp { entry, found } => self.on_found(replies, entry, found),
-                Done::Read { work, buffer, outcome } => self.on_chunk(replies, work, buffer, outcome),
+                Done::Looked { work, outcome } => self.on_looked(replies, work, outcome),
+                Done::Read { work, buffer, outcome, .. } => self.on_chunk(replies, work, buffer, outcome),
                 Done::Listed { work, listing } => self.on_listed(work, listing),
                 Done::RealPath { work, path, found } => self.on_real_path(work, path, found),
                 Done::Cut { work, outcome } => self.on_cut(work, outcome),

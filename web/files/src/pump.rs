@@ -218,9 +218,9 @@ impl Files {
         let looks = stream.head.is_some() && room == 0;
         if looks {
             stream.asked = true;
-            let (source, buffer) = (Arc::clone(&stream.source), Vec::new());
+            let source = Arc::clone(&stream.source);
             self.working += 1;
-            self.reader.submit(Job::Read { work, source, offset: 0, length: 0, buffer });
+            self.reader.submit(Job::Look { work, source });
         }
         if let Some(Work { stream: Some(stream), .. }) = self.works.get(work) {
             self.streams.charge(stream);
@@ -301,10 +301,9 @@ impl Files {
             self.send_file(replies, work);
         } else if unsent as u64 <= FILE_PIECE {
             stream.asked = true;
-            let (source, buffer) = (Arc::clone(&stream.source), Vec::new());
+            let source = Arc::clone(&stream.source);
             self.working += 1;
-            // Reads nothing, but opens the file and looks at it.
-            self.reader.submit(Job::Read { work, source, offset: 0, length: 0, buffer });
+            self.reader.submit(Job::Look { work, source });
         }
     }
 
@@ -350,6 +349,16 @@ impl Files {
         stream.send_delimiters(replies, *id);
     }
 
+    /// A file was looked at, and is open.
+    pub(crate) fn on_looked<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, outcome: ReadOutcome) {
+        if self.take_outcome(replies, work, outcome) {
+            if let Some((_, stream)) = self.stream(work) {
+                stream.vetted = FILE_PIECE;
+            }
+            self.send_file(replies, work);
+        }
+    }
+
     /// A piece was read.
     pub(crate) fn on_chunk<R: Replies + ?Sized>(
         &mut self,
@@ -358,21 +367,7 @@ impl Files {
         buffer: Vec<u8>,
         outcome: ReadOutcome,
     ) {
-        let Some((_, stream)) = self.stream(work) else { return };
-        if outcome != ReadOutcome::Intact {
-            let unsent = stream.head.is_some();
-            self.break_stream(replies, work, unsent, outcome);
-            return;
-        }
-        stream.asked = false;
-        stream.asking = 0;
-        let opened = buffer.is_empty();
-        if opened {
-            stream.vetted = FILE_PIECE;
-        }
-        self.working -= 1;
-        if opened {
-            self.send_file(replies, work);
+        if !self.take_outcome(replies, work, outcome) {
             return;
         }
         self.begin_reply(replies, work);
@@ -384,6 +379,20 @@ impl Files {
         stream.advance(replies, id, length);
         self.counters.stream_chunks += 1;
         self.pump(replies, work);
+    }
+
+    /// What the reader was asked for a stream is done: whether the stream goes on.
+    fn take_outcome<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, outcome: ReadOutcome) -> bool {
+        let Some((_, stream)) = self.stream(work) else { return false };
+        if outcome != ReadOutcome::Intact {
+            let unsent = stream.head.is_some();
+            self.break_stream(replies, work, unsent, outcome);
+            return false;
+        }
+        stream.asked = false;
+        stream.asking = 0;
+        self.working -= 1;
+        true
     }
 
     /// Once per turn: peers that took some of what was queued get more. The

@@ -49,9 +49,20 @@ impl Source {
         Self { path, identity, file: OnceLock::new() }
     }
 
+    /// One that is open.
+    #[cfg(test)]
+    pub fn opened(path: Arc<[u8]>, identity: Identity, file: OwnedFd) -> Self {
+        Self { path, identity, file: OnceLock::from(Arc::new(file)) }
+    }
+
     /// Its path.
     pub const fn path(&self) -> &Arc<[u8]> {
         &self.path
+    }
+
+    /// The device that it is on (`st_dev`).
+    pub const fn device(&self) -> u64 {
+        self.identity.device
     }
 
     /// The file, if it is open.
@@ -219,25 +230,40 @@ impl FileReader {
         stat.map_or(Found::Forbidden, |stat| Found::Unread(Unread::of(&stat)))
     }
 
-    /// Fills `buffer` with `length` bytes of a streamed file from `offset`;
-    /// with none, only opens the file and looks at it.
+    /// The file of a streamed one, open, as it was found.
+    pub fn open<'a>(&mut self, source: &'a Source) -> Result<&'a Arc<OwnedFd>, ReadOutcome> {
+        if let Some(file) = source.file.get() {
+            return Ok(file);
+        }
+        match self.open_file(source.path.to_vec()) {
+            Ok((_, fd, stat)) if self.keeps_promise(source, &stat) => {
+                // A hint only: a file system that ignores it still reads.
+                let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
+                Ok(source.file.get_or_init(|| Arc::new(fd)))
+            }
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => Err(ReadOutcome::Failed),
+            _ => Err(ReadOutcome::Changed),
+        }
+    }
+
+    /// Fills `buffer` with `length` bytes of a streamed file from `offset`.
     pub fn read(&mut self, source: &Source, offset: u64, length: usize, buffer: &mut Vec<u8>) -> ReadOutcome {
-        let fd = match source.file.get() {
-            Some(fd) => fd,
-            None => match self.open_file(source.path.to_vec()) {
-                Ok((_, fd, stat)) if self.keeps_promise(source, &stat) => {
-                    // A hint only: a file system that ignores it still reads.
-                    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
-                    source.file.get_or_init(|| Arc::new(fd))
-                }
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => return ReadOutcome::Failed,
-                _ => return ReadOutcome::Changed,
-            },
+        let file = match self.open(source) {
+            Ok(file) => file,
+            Err(outcome) => return outcome,
         };
         buffer.resize(length, 0);
-        let Ok(read) = fill(fd, buffer, offset) else { return ReadOutcome::Failed };
-        // Checked after the read: what was read before a change is intact.
-        let intact = read == length && rustix::fs::fstat(fd).is_ok_and(|stat| self.keeps_promise(source, &stat));
+        match fill(file, buffer, offset) {
+            Ok(read) => self.look_after(source, read == length),
+            Err(_) => ReadOutcome::Failed,
+        }
+    }
+
+    /// What became of a read of a streamed file that had all its bytes, or not. It is looked at after the
+    /// read: what was read before a change is intact.
+    pub fn look_after(&mut self, source: &Source, is_whole: bool) -> ReadOutcome {
+        let stat = source.file.get().map(rustix::fs::fstat);
+        let intact = is_whole && matches!(stat, Some(Ok(stat)) if self.keeps_promise(source, &stat));
         if intact { ReadOutcome::Intact } else { ReadOutcome::Changed }
     }
 
