@@ -19,8 +19,11 @@ const WAKES: u64 = u64::MAX;
 pub struct ReadDone<T> {
     /// What it was started with.
     pub ticket: T,
-    /// What was read, if all went well: fewer bytes than were asked for where the file ends.
+    /// What was read, if all went well, behind what aligns it: fewer bytes than were asked for where the
+    /// file ends.
     pub buffer: Vec<u8>,
+    /// Where it begins in the buffer.
+    pub from: usize,
     /// Or what the file system said.
     pub outcome: Result<(), Errno>,
 }
@@ -32,7 +35,11 @@ struct UnderWay<T> {
     file: Arc<OwnedFd>,
     offset: u64,
     length: usize,
+    /// What address, offset and length of each call are multiples of; 1 where nothing asks for that.
+    alignment: usize,
     buffer: Vec<u8>,
+    /// Bytes of it before what is read.
+    from: usize,
 }
 
 /// Reads of one thread. `T` is what tells them apart.
@@ -97,19 +104,24 @@ impl<T> Reads<T> {
     /// Starts to read `length` bytes of a file from `offset`, into the memory of `buffer`, which
     /// grows where it is smaller. It begins by the next [`Reads::submit`] or [`Reads::wait`].
     ///
+    /// `alignment` is a power of two: 1, or what a file that is read past the page cache (O_DIRECT)
+    /// wants memory aligned to, and `offset` and `length` be multiples of.
+    ///
     /// # Errors
     /// The ticket and the buffer, where [there is no room](Self::has_room).
     pub fn start(
         &mut self,
         ticket: T,
         file: Arc<OwnedFd>,
-        (offset, length): (u64, usize),
+        (offset, length, alignment): (u64, usize, usize),
         mut buffer: Vec<u8>,
     ) -> Result<(), (T, Vec<u8>)> {
         let Some(at) = self.free.pop() else { return Err((ticket, buffer)) };
         buffer.clear();
-        buffer.reserve_exact(length);
-        self.under_way[at as usize] = Some(UnderWay { ticket, file, offset, length, buffer });
+        buffer.reserve_exact(length + alignment - 1);
+        let from = buffer.as_ptr().addr().next_multiple_of(alignment) - buffer.as_ptr().addr();
+        buffer.resize(from, 0);
+        self.under_way[at as usize] = Some(UnderWay { ticket, file, offset, length, alignment, buffer, from });
         self.read_on(at);
         Ok(())
     }
@@ -117,7 +129,8 @@ impl<T> Reads<T> {
     /// Asks for what is missing of a read.
     fn read_on(&mut self, at: u32) {
         let Some(read) = &mut self.under_way[at as usize] else { return };
-        let (filled, missing) = (read.buffer.len(), read.length - read.buffer.len());
+        let filled = read.buffer.len() - read.from;
+        let missing = read.length - filled;
         // Calls take less than 2 GiB (read(2)).
         let missing = u32::try_from(missing).unwrap_or(u32::MAX).min(1 << 30);
         let memory = read.buffer.spare_capacity_mut().as_mut_ptr().cast();
@@ -191,12 +204,13 @@ impl<T> Reads<T> {
         let outcome = match result {
             0 => Ok(()),
             more if more > 0 => {
-                let filled = read.buffer.len() + more as usize;
+                let filled = read.buffer.len() - read.from + more as usize;
                 debug_assert!(filled <= read.length, "no more than was asked for");
                 // SAFETY: the kernel has written so many bytes behind those that were there, and was
                 // given no more room than the capacity has.
-                unsafe { read.buffer.set_len(filled.min(read.length)) };
-                if filled < read.length {
+                unsafe { read.buffer.set_len(read.from + filled.min(read.length)) };
+                // Past the page cache there is nothing behind what ends amid a block.
+                if filled < read.length && filled.is_multiple_of(read.alignment) {
                     return self.read_on(at);
                 }
                 Ok(())
@@ -207,9 +221,9 @@ impl<T> Reads<T> {
                 why => Err(why),
             },
         };
-        if let Some(UnderWay { ticket, buffer, .. }) = self.under_way[at as usize].take() {
+        if let Some(UnderWay { ticket, buffer, from, .. }) = self.under_way[at as usize].take() {
             self.free.push(at);
-            self.done.push_back(ReadDone { ticket, buffer, outcome });
+            self.done.push_back(ReadDone { ticket, buffer, from, outcome });
         }
     }
 

@@ -16,9 +16,9 @@
 use crate::Files;
 use crate::config::SMALL_CHUNK;
 use crate::ids::{EntryId, WorkId};
-use crate::reader::Job;
+use crate::reader::{Job, ReadFor};
 use crate::store::Kind;
-use crate::stream::{Layout, POLLED, STALLED, Stream, StreamHead};
+use crate::stream::{Layout, POLLED, Queued, STALLED, Stream, StreamHead};
 use crate::work::Work;
 use crate::worker::{ReadOutcome, Source};
 use app::Body;
@@ -76,6 +76,7 @@ impl Files {
             asking: 0,
             queued: VecDeque::new(),
             spare: Vec::new(),
+            block: None,
             charged: 0,
             tail: 0..0,
             taken: replies.flow(id).taken,
@@ -99,7 +100,7 @@ impl Files {
     }
 
     /// The exchange of a work that streams, and its stream.
-    fn stream(&mut self, work: WorkId) -> Option<(ExchangeId, &mut Stream)> {
+    pub(crate) fn stream(&mut self, work: WorkId) -> Option<(ExchangeId, &mut Stream)> {
         let work = self.works.get(work)?;
         Some((work.id, work.stream.as_deref_mut()?))
     }
@@ -112,8 +113,8 @@ impl Files {
         if stream.asked {
             return;
         }
-        stream.reclaim();
         let ReplyFlow { unsent, room: carried, taken, .. } = replies.flow(id);
+        stream.reclaim(unsent);
         // What is sent at a rate is read a piece at a time.
         let sends_files = self.streams.sends_files != Some(false) && stream.rate.is_none() && !stream.is_read;
         let now = replies.now();
@@ -154,12 +155,15 @@ impl Files {
         if full && unsent > 0 {
             return;
         }
-        let Some(Work { stream: Some(stream), .. }) = self.works.get(work) else { return };
         if full {
             // However many there are, each goes on.
             piece = piece.min(SMALL_CHUNK);
         }
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece).min(room);
+        if self.send_of_block(replies, work, length) {
+            return;
+        }
+        let Some(Work { stream: Some(stream), .. }) = self.works.get(work) else { return };
         if let Some(rate) = &mut stream.rate {
             rate.queued += length as u64;
         }
@@ -170,7 +174,8 @@ impl Files {
         self.streams.charge(stream);
         let source = Arc::clone(&stream.source);
         let offset = stream.layout.in_file(range.start);
-        self.reader.submit(Job::Read { work, source, offset, length, buffer });
+        let whom = ReadFor::Stream(work);
+        self.reader.submit(Job::Read { whom, source, offset, length, buffer });
     }
 
     /// As [`Files::pump`], where what comes next is in memory: its share of that is queued, and
@@ -259,8 +264,9 @@ impl Files {
         if stream.asked {
             return;
         }
-        stream.reclaim();
-        self.streams.look(stream, replies.flow(id).taken, now);
+        let ReplyFlow { unsent, taken, .. } = replies.flow(id);
+        stream.reclaim(unsent);
+        self.streams.look(stream, taken, now);
         self.streams.charge(stream);
         let (share, still) = (self.streams.share(stream, open, &self.limits, now), now.since(stream.moved));
         if still < STALLED || stream.holds() <= share {
@@ -275,9 +281,7 @@ impl Files {
         if taken > 0 {
             stream.go_back(taken);
             self.counters.stream_bytes_taken_back += taken;
-            while stream.queued.back().is_some_and(Body::is_free) {
-                stream.queued.pop_back();
-            }
+            stream.give_back(taken as usize);
         }
         self.streams.charge(stream);
         if still >= GONE && stream.charged > 0 && stream.holds() > share {
@@ -336,7 +340,7 @@ impl Files {
     }
 
     /// Queues the head, unless it was, and what stands before the content.
-    fn begin_reply<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
+    pub(crate) fn begin_reply<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         let Some(Work { id, request, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let Some(StreamHead { status, length, fields }) = stream.head.take() else { return };
         let Some(request) = request.take() else { return };
@@ -375,14 +379,19 @@ impl Files {
         let length = buffer.len() as u64;
         let body = Body::new(buffer);
         replies.body(id, Piece::Body(&body, (0, body.len())));
-        stream.queued.push_back(body);
+        stream.queued.push_back(Queued::Own(body));
         stream.advance(replies, id, length);
         self.counters.stream_chunks += 1;
         self.pump(replies, work);
     }
 
     /// What the reader was asked for a stream is done: whether the stream goes on.
-    fn take_outcome<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, outcome: ReadOutcome) -> bool {
+    pub(crate) fn take_outcome<R: Replies + ?Sized>(
+        &mut self,
+        replies: &mut R,
+        work: WorkId,
+        outcome: ReadOutcome,
+    ) -> bool {
         let Some((_, stream)) = self.stream(work) else { return false };
         if outcome != ReadOutcome::Intact {
             let unsent = stream.head.is_some();

@@ -6,7 +6,7 @@ mod thread;
 use crate::config::{Directory, Error, ReaderKind};
 use crate::cut::CutOutcome;
 use crate::folder::{Listing, RealPath};
-use crate::ids::{EntryId, WorkId};
+use crate::ids::{BlockId, EntryId, WorkId};
 use crate::target::Key;
 use crate::worker::{FileReader, Found, Known, ReadOutcome, Source};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -56,8 +56,7 @@ pub enum Job {
     },
     /// Some of a streamed file.
     Read {
-        /// For whom.
-        work: WorkId,
+        whom: ReadFor,
         source: Arc<Source>,
         offset: u64,
         length: usize,
@@ -94,11 +93,32 @@ pub enum Job {
 pub enum Done {
     LookUp { entry: EntryId, found: Found },
     Looked { work: WorkId, outcome: ReadOutcome },
-    Read { work: WorkId, device: u64, buffer: Vec<u8>, outcome: ReadOutcome },
+    Read(ReadAnswer),
     Listed { work: WorkId, listing: Listing },
     RealPath { work: WorkId, path: Box<[u8]>, found: RealPath },
     Cut { work: WorkId, outcome: CutOutcome },
     Reopened,
+}
+
+/// For whom some of a file is read.
+#[derive(Clone, Copy, Debug)]
+pub enum ReadFor {
+    /// A stream, and nobody else: so many bytes.
+    Stream(WorkId),
+    /// All streams: a block, past the page cache where that can be.
+    Block(BlockId),
+}
+
+/// Some of a file, read.
+#[derive(Debug)]
+pub struct ReadAnswer {
+    pub whom: ReadFor,
+    /// The device that it is on (`st_dev`).
+    device: u64,
+    pub buffer: Vec<u8>,
+    /// Where it begins in the buffer.
+    pub from: usize,
+    pub outcome: ReadOutcome,
 }
 
 /// The silo's end.
@@ -172,7 +192,7 @@ impl Reader {
     pub fn submit(&mut self, job: Job) {
         match (&self.side, &job) {
             (Side::Thread(Thread { waker: Some(_), .. }), Job::Read { source, .. }) => {
-                self.reads.push(source.device(), job);
+                self.reads.push(source.identity().device, job);
             }
             _ => self.line.push_back(job),
         }
@@ -197,8 +217,8 @@ impl Reader {
             Side::Inline(worker) => thread::serve(worker, self.line.pop_front()?),
             Side::Thread(thread) => {
                 let done = thread.done.pop().ok()?;
-                if let (Done::Read { device, .. }, Some(_)) = (&done, &thread.waker) {
-                    self.reads.end(*device);
+                if let (Done::Read(answer), Some(_)) = (&done, &thread.waker) {
+                    self.reads.end(answer.device);
                     return Some(done);
                 }
                 self.in_flight -= 1;

@@ -42,17 +42,19 @@ pub struct Source {
     path: Arc<[u8]>,
     identity: Identity,
     file: OnceLock<Arc<OwnedFd>>,
+    /// The same, past the page cache, where its file system can.
+    direct: OnceLock<Option<Arc<OwnedFd>>>,
 }
 
 impl Source {
     pub fn new(path: Arc<[u8]>, identity: Identity) -> Self {
-        Self { path, identity, file: OnceLock::new() }
+        Self { path, identity, file: OnceLock::new(), direct: OnceLock::new() }
     }
 
     /// One that is open.
     #[cfg(test)]
     pub fn opened(path: Arc<[u8]>, identity: Identity, file: OwnedFd) -> Self {
-        Self { path, identity, file: OnceLock::from(Arc::new(file)) }
+        Self { path, identity, file: OnceLock::from(Arc::new(file)), direct: OnceLock::from(None) }
     }
 
     /// Its path.
@@ -60,9 +62,9 @@ impl Source {
         &self.path
     }
 
-    /// The device that it is on (`st_dev`).
-    pub const fn device(&self) -> u64 {
-        self.identity.device
+    /// The state of it that is sent.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// The file, if it is open.
@@ -246,7 +248,20 @@ impl FileReader {
         }
     }
 
-    /// Fills `buffer` with `length` bytes of a streamed file from `offset`.
+    /// The same past the page cache (O_DIRECT), if its file system can.
+    pub fn open_direct(&mut self, source: &Source) -> Option<Arc<OwnedFd>> {
+        if let Some(direct) = source.direct.get() {
+            return direct.clone();
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::DIRECT;
+        let opened = self.open_path(&source.path, flags).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
+        let is_same = |stat: &Stat| (stat.st_dev, stat.st_ino) == (source.identity.device, source.identity.inode);
+        let direct = opened.ok().filter(|(stat, _)| is_same(stat)).map(|(_, fd)| Arc::new(fd));
+        source.direct.get_or_init(|| direct).clone()
+    }
+
+    /// Fills `buffer` with `length` bytes of a streamed file from `offset`, or with as many as
+    /// there are up to its end.
     pub fn read(&mut self, source: &Source, offset: u64, length: usize, buffer: &mut Vec<u8>) -> ReadOutcome {
         let file = match self.open(source) {
             Ok(file) => file,
@@ -254,16 +269,20 @@ impl FileReader {
         };
         buffer.resize(length, 0);
         match fill(file, buffer, offset) {
-            Ok(read) => self.look_after(source, read == length),
+            Ok(read) => {
+                buffer.truncate(read);
+                self.look_after(source, offset, (length, read))
+            }
             Err(_) => ReadOutcome::Failed,
         }
     }
 
-    /// What became of a read of a streamed file that had all its bytes, or not. It is looked at after the
-    /// read: what was read before a change is intact.
-    pub fn look_after(&mut self, source: &Source, is_whole: bool) -> ReadOutcome {
+    /// What became of a read of a streamed file, which asked for so many bytes and had so many. It is
+    /// looked at after the read: what was read before a change is intact.
+    pub fn look_after(&mut self, source: &Source, offset: u64, (asked, read): (usize, usize)) -> ReadOutcome {
+        let promised = source.identity.size.saturating_sub(offset).min(asked as u64);
         let stat = source.file.get().map(rustix::fs::fstat);
-        let intact = is_whole && matches!(stat, Some(Ok(stat)) if self.keeps_promise(source, &stat));
+        let intact = read as u64 >= promised && matches!(stat, Some(Ok(stat)) if self.keeps_promise(source, &stat));
         if intact { ReadOutcome::Intact } else { ReadOutcome::Changed }
     }
 

@@ -33,11 +33,11 @@ fn pieces_come_whole_and_short_at_the_end() {
     let ranges = [(0, 1), (2_999_999, 5), (3_000_000, 7), (9_000_000, 7), (1, 2_000_000), (7, 0), (4_096, 4_096)];
     for (at, range) in ranges.into_iter().enumerate() {
         let buffer = Vec::with_capacity(at * 1_000);
-        reads.start(at, Arc::clone(&file), range, buffer).unwrap();
+        reads.start(at, Arc::clone(&file), (range.0, range.1, 1), buffer).unwrap();
     }
     let done = all(&mut reads);
     assert_eq!(done.len(), ranges.len());
-    for ReadDone { ticket, buffer, outcome } in done {
+    for ReadDone { ticket, buffer, outcome, .. } in done {
         let (offset, length) = ranges[ticket];
         let from = bytes.len().min(offset as usize);
         assert_eq!(outcome, Ok(()));
@@ -45,17 +45,43 @@ fn pieces_come_whole_and_short_at_the_end() {
     }
 }
 
+/// Past the page cache, where the file system can.
+#[test]
+fn aligned_reads_are_whole_up_to_the_files_end() {
+    const ALIGNMENT: usize = 4096;
+    let bytes: Vec<u8> = (0..1_000_001_u32).map(|at| (at % 251) as u8).collect();
+    let path = std::env::current_dir().unwrap().join(format!("direct-{}", std::process::id()));
+    std::fs::write(&path, &bytes).unwrap();
+    let direct = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty());
+    std::fs::remove_file(path).unwrap();
+    let Ok(direct) = direct else { return println!("left out: this file system has no O_DIRECT") };
+    let Some(mut reads) = reads(8) else { return };
+    let direct = Arc::new(direct);
+    for block in 0..8 {
+        let range = (block * (128 << 10), 128 << 10, ALIGNMENT);
+        // Memory that was aligned otherwise before.
+        reads.start(block, Arc::clone(&direct), range, vec![7; block as usize * 30_000]).unwrap();
+    }
+    let done = all(&mut reads);
+    assert_eq!(done.len(), 8);
+    for ReadDone { ticket, buffer, from, outcome } in done {
+        let first = bytes.len().min(ticket as usize * (128 << 10));
+        assert_eq!((outcome, buffer[from..].as_ptr().addr() % ALIGNMENT), (Ok(()), 0));
+        assert!(buffer[from..] == bytes[first..bytes.len().min(first + (128 << 10))], "{ticket}");
+    }
+}
+
 #[test]
 fn no_more_than_there_is_room_for() {
     let file = file("room", b"abc");
     let Some(mut reads) = reads(2) else { return };
-    assert!(reads.start('a', Arc::clone(&file), (0, 3), Vec::new()).is_ok());
-    assert!(reads.start('b', Arc::clone(&file), (0, 3), Vec::new()).is_ok() && !reads.has_room());
-    let (ticket, buffer) = reads.start('c', Arc::clone(&file), (0, 3), vec![1]).unwrap_err();
+    assert!(reads.start('a', Arc::clone(&file), (0, 3, 1), Vec::new()).is_ok());
+    assert!(reads.start('b', Arc::clone(&file), (0, 3, 1), Vec::new()).is_ok() && !reads.has_room());
+    let (ticket, buffer) = reads.start('c', Arc::clone(&file), (0, 3, 1), vec![1]).unwrap_err();
     assert_eq!((ticket, buffer), ('c', vec![1]));
     all(&mut reads);
     for ticket in "defghijkl".chars() {
-        reads.start(ticket, Arc::clone(&file), (0, 3), Vec::new()).unwrap();
+        reads.start(ticket, Arc::clone(&file), (0, 3, 1), Vec::new()).unwrap();
         let done = all(&mut reads);
         assert_eq!((done[0].ticket, &*done[0].buffer), (ticket, &b"abc"[..]));
     }
@@ -68,8 +94,8 @@ fn one_that_hangs_holds_nobody_up_and_its_memory_stays() {
     let hangs = Arc::new(hangs);
     let quick = file("quick", b"quick");
     let Some(mut reads) = reads(4) else { return };
-    reads.start(0, Arc::clone(&hangs), (0, 4), Vec::new()).unwrap();
-    reads.start(1, Arc::clone(&quick), (0, 5), Vec::new()).unwrap();
+    reads.start(0, Arc::clone(&hangs), (0, 4, 1), Vec::new()).unwrap();
+    reads.start(1, Arc::clone(&quick), (0, 5, 1), Vec::new()).unwrap();
     reads.wait(|| false);
     let done = reads.take().unwrap();
     assert_eq!((done.ticket, &*done.buffer, reads.under_way()), (1, &b"quick"[..], 1));
@@ -80,7 +106,7 @@ fn one_that_hangs_holds_nobody_up_and_its_memory_stays() {
     }
     let done = reads.take().unwrap();
     assert_eq!((done.ticket, &*done.buffer, done.outcome), (0, &b"late"[..], Ok(())));
-    reads.start(2, hangs, (0, 4), Vec::new()).unwrap();
+    reads.start(2, hangs, (0, 4, 1), Vec::new()).unwrap();
     reads.submit();
     drop(reads);
     // The kernel may have let go of it by now, or not.
@@ -115,7 +141,7 @@ fn who_wakes_is_heard_before_and_during_the_wait() {
 fn what_the_file_system_says_is_told() {
     let folder = rustix::fs::open("/tmp", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let Some(mut reads) = reads(1) else { return };
-    reads.start((), Arc::new(folder.unwrap()), (0, 10), Vec::new()).unwrap();
+    reads.start((), Arc::new(folder.unwrap()), (0, 10, 1), Vec::new()).unwrap();
     let done = all(&mut reads);
     assert_eq!((done[0].outcome, done[0].buffer.len()), (Err(Errno::ISDIR), 0));
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::identity::Identity;
 use core::time::Duration;
+use rustix::fd::AsRawFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use std::collections::BTreeMap;
@@ -27,8 +28,8 @@ impl Asked {
     }
 
     fn read(&mut self, place: u32, source: &Arc<Source>, (offset, length): (u64, usize)) {
-        let work = WorkId { place, serial: 1 };
-        self.reader.submit(Job::Read { work, source: Arc::clone(source), offset, length, buffer: Vec::new() });
+        let whom = ReadFor::Stream(WorkId { place, serial: 1 });
+        self.reader.submit(Job::Read { whom, source: Arc::clone(source), offset, length, buffer: Vec::new() });
         self.reader.hand_over();
     }
 
@@ -40,7 +41,7 @@ impl Asked {
 
     fn note(&mut self, done: Done) {
         match done {
-            Done::Read { work, buffer, outcome, .. } => {
+            Done::Read(ReadAnswer { whom: ReadFor::Stream(work), buffer, outcome, .. }) => {
                 let before = self.read.insert(work.place, (buffer, outcome));
                 assert!(before.is_none(), "once each");
             }
@@ -128,12 +129,15 @@ fn a_device_that_does_not_answer_holds_others_up_neither() {
 fn what_is_shorter_than_it_was_is_told() {
     let Some(mut asked) = Asked::new() else { return };
     let (shrinks, bytes) = file(100_000);
-    asked.read(0, &shrinks, (50_000, 60_000));
+    asked.read(0, &shrinks, (0, 100_000));
     asked.wait_until(|asked| asked.read.len() == 1);
-    assert_eq!(asked.read[&0].1, ReadOutcome::Changed);
-    asked.read(1, &shrinks, (0, 100_000));
+    assert!(asked.read[&0] == (bytes, ReadOutcome::Intact));
+    // It is open to be read alone.
+    let own = format!("/proc/self/fd/{}", shrinks.file().unwrap().as_raw_fd());
+    std::fs::OpenOptions::new().write(true).open(own).unwrap().set_len(60_000).unwrap();
+    asked.read(1, &shrinks, (50_000, 50_000));
     asked.wait_until(|asked| asked.read.len() == 2);
-    assert!(asked.read[&1] == (bytes, ReadOutcome::Intact));
+    assert_eq!(asked.read[&1].1, ReadOutcome::Changed);
     let folder = rustix::fs::open("/tmp", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     asked.read(2, &source(folder.unwrap()), (0, 10));
     asked.wait_until(|asked| asked.read.len() == 3);

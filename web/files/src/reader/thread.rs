@@ -3,7 +3,8 @@
 //! Where there is a ring of reads, pieces of streamed files are read by it, many at a time, while
 //! this thread looks at paths: a disk that takes long for a piece holds nobody else up.
 
-use super::{CutOf, Done, Job, Shared};
+use super::{CutOf, Done, Job, ReadAnswer, ReadFor, Shared};
+use crate::blocks::ALIGNMENT;
 use crate::cut::cut_memory;
 use crate::folder::real_path;
 use crate::worker::{FileReader, ReadOutcome, Source};
@@ -17,7 +18,7 @@ use std::time::Instant;
 /// A read of the ring's.
 #[derive(Debug)]
 pub struct Reading {
-    work: crate::ids::WorkId,
+    whom: ReadFor,
     source: Arc<Source>,
     offset: u64,
     length: usize,
@@ -54,8 +55,8 @@ pub fn run(
     let mut answers = Answers { done, shared };
     while !shared.stop.load(Ordering::Acquire) {
         match (jobs.pop(), &mut ring) {
-            (Ok(Job::Read { work, source, offset, length, buffer }), Some(ring)) => {
-                let reading = Reading { work, source, offset, length, began: None };
+            (Ok(Job::Read { whom, source, offset, length, buffer }), Some(ring)) => {
+                let reading = Reading { whom, source, offset, length, began: None };
                 if let Some(done) = start(&mut worker, ring, reading, buffer) {
                     answers.post(done);
                 }
@@ -80,11 +81,16 @@ pub fn run(
 /// Begins a read; or what becomes of it, where that cannot be.
 fn start(worker: &mut FileReader, ring: &mut Reads<Reading>, mut reading: Reading, buffer: Vec<u8>) -> Option<Done> {
     reading.began = probes::file_read::is_traced().then(instant);
-    let file = match worker.open(&reading.source) {
+    let mut file = match worker.open(&reading.source) {
         Ok(file) => Arc::clone(file),
-        Err(outcome) => return Some(read_done(&reading, buffer, outcome)),
+        Err(outcome) => return Some(read_done(&reading, (buffer, 0), outcome)),
     };
-    let range = (reading.offset, reading.length);
+    let mut range = (reading.offset, reading.length, 1);
+    if let ReadFor::Block(_) = reading.whom
+        && let Some(direct) = worker.open_direct(&reading.source)
+    {
+        (file, range.2) = (direct, ALIGNMENT);
+    }
     let (reading, buffer) = ring.start(reading, file, range, buffer).err()?;
     // There are as many places as there may be reads.
     Some(read_now(worker, &reading, buffer))
@@ -92,27 +98,29 @@ fn start(worker: &mut FileReader, ring: &mut Reads<Reading>, mut reading: Readin
 
 /// A read has come to its end.
 fn finish(worker: &mut FileReader, done: ReadDone<Reading>) -> Done {
-    let ReadDone { ticket: reading, buffer, outcome } = done;
+    let ReadDone { ticket: reading, buffer, from, outcome } = done;
     let outcome = match outcome {
-        Ok(()) => worker.look_after(&reading.source, buffer.len() == reading.length),
-        // This file system reads only for whom it may hold up.
+        Ok(()) => worker.look_after(&reading.source, reading.offset, (reading.length, buffer.len() - from)),
+        // This file system reads only for whom it may hold up, or only by its cache.
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INVAL) => return read_now(worker, &reading, buffer),
         Err(_) => ReadOutcome::Failed,
     };
-    read_done(&reading, buffer, outcome)
+    read_done(&reading, (buffer, from), outcome)
 }
 
 /// Reads, and waits for that.
 fn read_now(worker: &mut FileReader, reading: &Reading, mut buffer: Vec<u8>) -> Done {
     let outcome = worker.read(&reading.source, reading.offset, reading.length, &mut buffer);
-    read_done(reading, buffer, outcome)
+    read_done(reading, (buffer, 0), outcome)
 }
 
-fn read_done(reading: &Reading, buffer: Vec<u8>, outcome: ReadOutcome) -> Done {
+fn read_done(reading: &Reading, (buffer, from): (Vec<u8>, usize), outcome: ReadOutcome) -> Done {
     if let Some(began) = reading.began {
-        probes::file_read::fire(reading.source.path(), reading.offset, buffer.len() as u64, nanoseconds(began));
+        let length = (buffer.len() - from) as u64;
+        probes::file_read::fire(reading.source.path(), reading.offset, length, nanoseconds(began));
     }
-    Done::Read { work: reading.work, device: reading.source.device(), buffer, outcome }
+    let device = reading.source.identity().device;
+    Done::Read(ReadAnswer { whom: reading.whom, device, buffer, from, outcome })
 }
 
 /// Does a job, and waits for what it takes.
@@ -126,13 +134,13 @@ pub fn serve(worker: &mut FileReader, job: Job) -> Done {
             }
             Done::LookUp { entry, found }
         }
-        Job::Read { work, source, offset, length, buffer } => {
+        Job::Read { whom, source, offset, length, buffer } => {
             let began = probes::file_read::is_traced().then(instant);
-            read_now(worker, &Reading { work, source, offset, length, began }, buffer)
+            read_now(worker, &Reading { whom, source, offset, length, began }, buffer)
         }
         Job::Look { work, source } => {
             let outcome = worker.open(&source).err();
-            Done::Looked { work, outcome: outcome.unwrap_or_else(|| worker.look_after(&source, true)) }
+            Done::Looked { work, outcome: outcome.unwrap_or_else(|| worker.look_after(&source, 0, (0, 0))) }
         }
         Job::List { work, path } => Done::Listed { work, listing: worker.list(&path) },
         Job::RealPath { work, path } => {
