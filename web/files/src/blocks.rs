@@ -8,7 +8,7 @@
 //! all you need for cache eviction", SOSP 2023).
 
 use crate::identity::Identity;
-use crate::ids::{BlockId, WorkId};
+use crate::ids::WorkId;
 use app::Body;
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -31,13 +31,20 @@ const ASKED_MAX: u8 = 3;
 /// Which block: of a file in one state, by its number.
 type Key = (Identity, u64);
 
+/// A block of a file, by its place and which of those in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockPlace {
+    pub place: u32,
+    pub serial: u32,
+}
+
 /// What there is of a block.
 #[derive(Debug)]
-pub enum Found {
+pub enum Lookup {
     /// Its bytes, which begin there in the body.
     Ready(Body, u32),
     /// It is being read.
-    Reading(BlockId),
+    Reading(BlockPlace),
     /// Nothing.
     Absent,
 }
@@ -99,26 +106,26 @@ impl Blocks {
     }
 
     /// What there is of a block; `anew` where whoever asks was not sending it already.
-    pub fn find(&mut self, file: &Identity, number: u64, anew: bool) -> Found {
-        let Some(&at) = self.by_key.get(&(*file, number)) else { return Found::Absent };
+    pub fn find(&mut self, file: &Identity, number: u64, anew: bool) -> Lookup {
+        let Some(&at) = self.by_key.get(&(*file, number)) else { return Lookup::Absent };
         let place = &mut self.places[at as usize];
         place.asked = (place.asked + u8::from(anew)).min(ASKED_MAX);
         match &place.content {
-            Content::Ready(body, from) => Found::Ready(body.clone(), *from),
-            _ => Found::Reading(BlockId { place: at, serial: place.serial }),
+            Content::Ready(body, from) => Lookup::Ready(body.clone(), *from),
+            _ => Lookup::Reading(BlockPlace { place: at, serial: place.serial }),
         }
     }
 
     /// Makes room for a block that is absent: it is being read from now on, into this memory. None where all
     /// are being sent or read.
-    pub fn begin(&mut self, file: &Identity, number: u64) -> Option<(BlockId, Vec<u8>)> {
+    pub fn begin(&mut self, file: &Identity, number: u64) -> Option<(BlockPlace, Vec<u8>)> {
         let key = (*file, number);
         let at = self.vacant.pop().or_else(|| self.grow()).or_else(|| self.make_room())?;
         let place = &mut self.places[at as usize];
         let content = core::mem::replace(&mut place.content, Content::Reading(Vec::new()));
         let Content::Vacant(memory) = content else { return None };
         (place.key, place.asked, place.serial) = (key, 0, place.serial.wrapping_add(1));
-        let id = BlockId { place: at, serial: place.serial };
+        let id = BlockPlace { place: at, serial: place.serial };
         self.by_key.insert(key, at);
         // It was wanted again too soon after it had gone.
         let stays = self.gone_keys.remove(&key);
@@ -131,14 +138,14 @@ impl Blocks {
     }
 
     /// Has a work told when the block is read.
-    pub fn wait(&mut self, id: BlockId, work: WorkId) {
+    pub fn wait(&mut self, id: BlockPlace, work: WorkId) {
         if let Some(Place { content: Content::Reading(waiting), .. }) = self.place(id) {
             waiting.push(work);
         }
     }
 
     /// A block was read: it begins at `from` in this memory. Who waited for it.
-    pub fn filled(&mut self, id: BlockId, memory: Vec<u8>, from: usize) -> Vec<WorkId> {
+    pub fn filled(&mut self, id: BlockPlace, memory: Vec<u8>, from: usize) -> Vec<WorkId> {
         let Some(place) = self.place(id) else { return Vec::new() };
         // A block and what aligns it are far below 4 GiB.
         let content = core::mem::replace(&mut place.content, Content::Ready(Body::new(memory), from as u32));
@@ -146,7 +153,7 @@ impl Blocks {
     }
 
     /// A block cannot be read, and is absent again. Who waited for it.
-    pub fn failed(&mut self, id: BlockId, memory: Vec<u8>) -> Vec<WorkId> {
+    pub fn failed(&mut self, id: BlockPlace, memory: Vec<u8>) -> Vec<WorkId> {
         let Some(place) = self.place(id) else { return Vec::new() };
         let key = place.key;
         let content = core::mem::replace(&mut place.content, Content::Vacant(memory));
@@ -157,7 +164,7 @@ impl Blocks {
         if let Content::Reading(waiting) = content { waiting } else { Vec::new() }
     }
 
-    fn place(&mut self, id: BlockId) -> Option<&mut Place> {
+    fn place(&mut self, id: BlockPlace) -> Option<&mut Place> {
         self.places.get_mut(id.place as usize).filter(|place| place.serial == id.serial)
     }
 

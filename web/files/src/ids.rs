@@ -22,13 +22,6 @@ pub struct MessageId {
     pub serial: u32,
 }
 
-/// A block of a file, by its place and which of those in it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BlockId {
-    pub place: u32,
-    pub serial: u32,
-}
-
 /// A request under way, by its place and which of those in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkId {

@@ -14,8 +14,10 @@
 //! want it, and read again if they ever go on.
 
 use crate::Files;
+use crate::blocks::BlockPlace;
 use crate::config::SMALL_CHUNK;
 use crate::ids::{EntryId, WorkId};
+use crate::media::{NextSlice, next_slice};
 use crate::reader::{Job, ReadFor};
 use crate::store::Kind;
 use crate::stream::{Layout, POLLED, Queued, STALLED, Stream, StreamHead};
@@ -100,7 +102,7 @@ impl Files {
     }
 
     /// The exchange of a work that streams, and its stream.
-    pub(crate) fn stream(&mut self, work: WorkId) -> Option<(ExchangeId, &mut Stream)> {
+    fn stream(&mut self, work: WorkId) -> Option<(ExchangeId, &mut Stream)> {
         let work = self.works.get(work)?;
         Some((work.id, work.stream.as_deref_mut()?))
     }
@@ -160,10 +162,29 @@ impl Files {
             piece = piece.min(SMALL_CHUNK);
         }
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece).min(room);
-        if self.send_of_block(replies, work, length) {
-            return;
-        }
+        self.send_or_read(replies, work, range.start, length);
+    }
+
+    /// Sends so many bytes of the content from `start` on, if they are in a block that is shared, or waits for
+    /// them; else they are read for this stream alone.
+    fn send_or_read<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, start: u64, length: usize) {
         let Some(Work { stream: Some(stream), .. }) = self.works.get(work) else { return };
+        let next = match &mut self.blocks {
+            Some(blocks) => {
+                let (reader, counters) = (&mut self.reader, &mut self.counters);
+                next_slice(blocks, (work, stream), reader, counters, (length, self.second))
+            }
+            None => NextSlice::Alone,
+        };
+        match next {
+            NextSlice::Alone => {}
+            NextSlice::OfBlock(body, from, to) => return self.send_slice(replies, work, (&body, from, to)),
+            NextSlice::Waits => {
+                stream.asked = true;
+                self.working += 1;
+                return;
+            }
+        }
         if let Some(rate) = &mut stream.rate {
             rate.queued += length as u64;
         }
@@ -173,7 +194,7 @@ impl Files {
         let buffer = stream.buffer_for(length);
         self.streams.charge(stream);
         let source = Arc::clone(&stream.source);
-        let offset = stream.layout.in_file(range.start);
+        let offset = stream.layout.in_file(start);
         let whom = ReadFor::Stream(work);
         self.reader.submit(Job::Read { whom, source, offset, length, buffer });
     }
@@ -340,7 +361,7 @@ impl Files {
     }
 
     /// Queues the head, unless it was, and what stands before the content.
-    pub(crate) fn begin_reply<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
+    fn begin_reply<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         let Some(Work { id, request, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let Some(StreamHead { status, length, fields }) = stream.head.take() else { return };
         let Some(request) = request.take() else { return };
@@ -385,13 +406,48 @@ impl Files {
         self.pump(replies, work);
     }
 
-    /// What the reader was asked for a stream is done: whether the stream goes on.
-    pub(crate) fn take_outcome<R: Replies + ?Sized>(
+    /// Queues some of a block, and goes on.
+    fn send_slice<R: Replies + ?Sized>(
         &mut self,
         replies: &mut R,
         work: WorkId,
+        (body, start, end): (&Body, u32, u32),
+    ) {
+        self.begin_reply(replies, work);
+        let Some((id, stream)) = self.stream(work) else { return };
+        replies.body(id, Piece::Body(body, (start, end)));
+        let length = (end - start) as usize;
+        stream.queued.push_back(Queued::OfBlock(length));
+        if let Some(rate) = &mut stream.rate {
+            rate.queued += length as u64;
+        }
+        stream.advance(replies, id, length as u64);
+        self.counters.stream_chunks += 1;
+        self.pump(replies, work);
+    }
+
+    /// A block was read, or could not be: who waits for it goes on.
+    pub(crate) fn on_block<R: Replies + ?Sized>(
+        &mut self,
+        replies: &mut R,
+        block: BlockPlace,
+        (memory, from): (Vec<u8>, usize),
         outcome: ReadOutcome,
-    ) -> bool {
+    ) {
+        let Some(blocks) = &mut self.blocks else { return };
+        let waiting = match outcome {
+            ReadOutcome::Intact => blocks.filled(block, memory, from),
+            ReadOutcome::Changed | ReadOutcome::Failed => blocks.failed(block, memory),
+        };
+        for work in waiting {
+            if self.take_outcome(replies, work, outcome) {
+                self.pump(replies, work);
+            }
+        }
+    }
+
+    /// What the reader was asked for a stream is done: whether the stream goes on.
+    fn take_outcome<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, outcome: ReadOutcome) -> bool {
         let Some((_, stream)) = self.stream(work) else { return false };
         if outcome != ReadOutcome::Intact {
             let unsent = stream.head.is_some();

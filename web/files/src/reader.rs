@@ -3,10 +3,11 @@
 mod lines;
 mod thread;
 
+use crate::blocks::BlockPlace;
 use crate::config::{Directory, Error, ReaderKind};
 use crate::cut::CutOutcome;
 use crate::folder::{Listing, RealPath};
-use crate::ids::{BlockId, EntryId, WorkId};
+use crate::ids::{EntryId, WorkId};
 use crate::target::Key;
 use crate::worker::{FileReader, Found, Known, ReadOutcome, Source};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -106,7 +107,7 @@ pub enum ReadFor {
     /// A stream, and nobody else: so many bytes.
     Stream(WorkId),
     /// All streams: a block, past the page cache where that can be.
-    Block(BlockId),
+    Block(BlockPlace),
 }
 
 /// Some of a file, read.

@@ -16,28 +16,28 @@ fn read(blocks: &mut Blocks, number: u64) -> bool {
 
 /// As a stream that comes by.
 fn ask(blocks: &mut Blocks, number: u64) -> bool {
-    let there = matches!(blocks.find(&FILE, number, true), Found::Ready(..));
+    let there = matches!(blocks.find(&FILE, number, true), Lookup::Ready(..));
     there || !read(blocks, number)
 }
 
 #[test]
 fn a_block_is_read_once_for_all_who_wait() {
     let mut blocks = blocks(16);
-    assert!(matches!(blocks.find(&FILE, 7, true), Found::Absent));
+    assert!(matches!(blocks.find(&FILE, 7, true), Lookup::Absent));
     let (id, mut memory) = blocks.begin(&FILE, 7).unwrap();
     let works = [1, 2].map(|place| WorkId { place, serial: 1 });
     for work in works {
-        let Found::Reading(same) = blocks.find(&FILE, 7, true) else { panic!() };
+        let Lookup::Reading(same) = blocks.find(&FILE, 7, true) else { panic!() };
         assert_eq!(same, id);
         blocks.wait(same, work);
     }
     memory[100] = 9;
     assert_eq!(blocks.filled(id, memory, 100), works);
-    let Found::Ready(body, from) = blocks.find(&FILE, 7, true) else { panic!() };
+    let Lookup::Ready(body, from) = blocks.find(&FILE, 7, true) else { panic!() };
     assert_eq!(body.as_slice()[from as usize], 9);
     let mut other = FILE;
     other.size = 1;
-    assert!(matches!(blocks.find(&other, 7, true), Found::Absent), "another state of the file has its own");
+    assert!(matches!(blocks.find(&other, 7, true), Lookup::Absent), "another state of the file has its own");
 }
 
 #[test]
@@ -46,15 +46,15 @@ fn what_is_being_sent_or_read_stays() {
     let mut sent = Vec::new();
     for number in 0..8 {
         assert!(read(&mut blocks, number));
-        let Found::Ready(body, _) = blocks.find(&FILE, number, false) else { panic!() };
+        let Lookup::Ready(body, _) = blocks.find(&FILE, number, false) else { panic!() };
         sent.push(body);
     }
     let reading: Vec<_> = (8..12).map(|number| blocks.begin(&FILE, number).unwrap().0).collect();
     for number in 100..200 {
         assert!(read(&mut blocks, number));
     }
-    assert!((0..8).all(|number| matches!(blocks.find(&FILE, number, false), Found::Ready(..))));
-    assert!((8..12).all(|number| matches!(blocks.find(&FILE, number, false), Found::Reading(_))));
+    assert!((0..8).all(|number| matches!(blocks.find(&FILE, number, false), Lookup::Ready(..))));
+    assert!((8..12).all(|number| matches!(blocks.find(&FILE, number, false), Lookup::Reading(_))));
     // No more than there may be, and nobody waits for ever for one.
     let more: Vec<_> = core::iter::from_fn(|| blocks.begin(&FILE, 1_000 + blocks.by_key.len() as u64)).collect();
     assert!(more.len() <= 4 && blocks.places.len() == 16);
@@ -71,7 +71,7 @@ fn one_that_cannot_be_read_is_absent_again() {
         let (id, memory) = blocks.begin(&FILE, 1).unwrap();
         blocks.wait(id, WorkId { place: 3, serial: 4 });
         assert_eq!(blocks.failed(id, memory).len(), 1);
-        assert!(matches!(blocks.find(&FILE, 1, true), Found::Absent));
+        assert!(matches!(blocks.find(&FILE, 1, true), Lookup::Absent));
     }
     assert_eq!((blocks.newcomers.len(), blocks.stayers.len(), blocks.by_key.len()), (0, 0, 0));
     assert_eq!((blocks.places.len(), blocks.vacant.len()), (1, 1));
@@ -80,7 +80,7 @@ fn one_that_cannot_be_read_is_absent_again() {
     blocks.failed(old, memory);
     let (_new, _memory) = blocks.begin(&FILE, 2).unwrap();
     assert!(blocks.filled(old, Vec::new(), 0).is_empty());
-    assert!(matches!(blocks.find(&FILE, 2, true), Found::Reading(_)));
+    assert!(matches!(blocks.find(&FILE, 2, true), Lookup::Reading(_)));
 }
 
 /// One reader of a long file after the other takes nothing from what many ask for.
