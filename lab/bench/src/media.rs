@@ -133,8 +133,8 @@ fn report(samples: &[Vec<Sample>]) -> bool {
         let holds = dry == 0 && under_way == streams;
         kept &= holds;
         println!(
-            "  {streams} streams of 5 Mbit/s: {under_way} played, {dry} ran dry; first byte p99 {:.1} ms; {:.3} GB/s, of \
-             them {:.3} from disk, {:.2} of io_uring's: {}",
+            "  {streams} streams of 5 Mbit/s: {under_way} played, {dry} ran dry; first byte p99 {:.1} ms; {:.3} GB/s, \
+             of them {:.3} from disk, {:.2} of io_uring's: {}",
             first_byte / 1e6,
             rate / 1e9,
             read / 1e9,
