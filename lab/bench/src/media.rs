@@ -213,24 +213,23 @@ impl Bench<'_> {
     fn download(&self) -> Result<Sample, BenchError> {
         let (said, read) = self.ask(DOWNLOADS, PART, 20 * DOWNLOADS, &["--warmup=2s"])?;
         let Requests { throughput } = serde_json::from_str(&said)?;
-        Ok(Sample::Downloaded { rate: throughput.bytes_per_second, read })
+        Ok(Sample::Downloaded { rate: throughput.body_bytes_per_second, read })
     }
 
     /// What `load` says of so many connections that ask for parts anywhere in the store, and the bytes a
     /// second that were read for them.
     fn ask(&self, connections: u32, part: u64, requests: u32, flags: &[&str]) -> Result<(String, f64), BenchError> {
         let (mut server, page) = self.serve()?;
-        let list = self.scratch.join("requests.jsonl");
+        let list = self.scratch.join("requests");
         let mut lines = String::new();
         let mut numbers = Numbers(u64::from(connections));
         for _ in 0..requests {
             let (file, from) = (numbers.below(FILES), numbers.below((self.size - part) / BLOCK) * BLOCK);
             let last = from + part - 1;
-            let url = format!("https://{}/{}", LINK[0], name(file));
-            lines.push_str(&format!("{{\"url\":\"{url}\",\"headers\":{{\"Range\":\"bytes={from}-{last}\"}}}}\n"));
+            lines.push_str(&format!("1 /{}\nRange: bytes={from}-{last}\n\n", name(file)));
         }
         fs::write(&list, lines)?;
-        let mut words = vec![self.nearside.display().to_string(), "load".to_owned()];
+        let mut words = vec![self.nearside.display().to_string(), "load".to_owned(), format!("https://{}/", LINK[0])];
         words.extend(
             ["--urls", &list.display().to_string(), "--insecure", "--json", "--progress=none"].map(str::to_owned),
         );
@@ -358,7 +357,7 @@ struct Requests {
 
 #[derive(Deserialize)]
 struct Throughput {
-    bytes_per_second: f64,
+    body_bytes_per_second: f64,
 }
 
 #[cfg(test)]
