@@ -82,6 +82,8 @@ enum Sample {
         rate: f64,
         read: f64,
     },
+    /// Bytes a second of the same downloads, of content that fits into memory.
+    Remembered(f64),
 }
 
 /// Measures by turns and prints. Returns whether the bounds are kept.
@@ -102,14 +104,18 @@ pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
         cores.1
     );
     let mut disk = f64::NAN;
-    let samples = by_turns(plan.rounds, 3, |at| {
+    let samples = by_turns(plan.rounds, 4, |at| {
         let sample = match at {
             0 => {
                 disk = bench.read_alone()?;
                 Sample::Disk(disk)
             }
             1 => bench.play(disk)?,
-            _ => bench.download()?,
+            2 => bench.download(FILES)?,
+            _ => match bench.download(1)? {
+                Sample::Downloaded { rate, .. } => Sample::Remembered(rate),
+                other => other,
+            },
         };
         eprintln!("  {sample:.3?}");
         Ok(Some(sample))
@@ -144,11 +150,16 @@ fn report(samples: &[Vec<Sample>]) -> bool {
     }
     let downloaded = rows(|sample| if let Sample::Downloaded { read, .. } = sample { Some(*read) } else { None });
     let rates = rows(|sample| if let Sample::Downloaded { rate, .. } = sample { Some(*rate / 1e9) } else { None });
-    let shares: Vec<f64> = downloaded.iter().zip(&disks).map(|(read, disk)| read / disk).collect();
+    let of_memory = rows(|sample| if let Sample::Remembered(rate) = sample { Some(*rate) } else { None });
+    println!("  the same from memory {} GB/s", told(of_memory.iter().map(|rate| rate / 1e9).collect()));
+    // What is in memory already is not read: of the rest as much as there could be.
+    let least = disks.iter().zip(&of_memory).map(|(disk, memory)| disk.min(*memory));
+    let shares: Vec<f64> = rates.iter().zip(least).map(|(rate, least)| rate * 1e9 / least).collect();
     let holds = spread(shares.clone()).1 >= REACHED;
     println!(
-        "  {DOWNLOADS} downloads: {} GB/s; from disk {} of io_uring's, at least {REACHED}: {}",
+        "  {DOWNLOADS} downloads: {} GB/s, of them {} from disk; {} of io_uring's or memory's, at least {REACHED}: {}",
         told(rates),
+        told(downloaded.iter().map(|read| read / 1e9).collect()),
         told(shares),
         word(holds)
     );
@@ -204,27 +215,34 @@ impl Bench<'_> {
         // More than a stream takes.
         let part = (RATE / 8.0 * 2.0 * (self.plan.seconds + 10) as f64) as u64;
         let flags = ["--stream=5Mbit", "--buffer=1s", "--ramp=3s", "--warmup=5s"];
-        let (said, read) = self.ask(streams, part.min(self.size / 2), streams, &flags)?;
+        let (said, read) = self.ask(streams, (part.min(self.size / 2), FILES), streams, &flags)?;
         let Streams { under_way, bits_per_second, first_byte, playing } = serde_json::from_str(&said)?;
         let dry = playing.streams_with_under_runs + playing.disturbed_under_runs;
         Ok(Sample::Played { streams, under_way, dry, first_byte: first_byte.p99_ns, rate: bits_per_second / 8.0, read })
     }
 
-    fn download(&self) -> Result<Sample, BenchError> {
-        let (said, read) = self.ask(DOWNLOADS, PART, 20 * DOWNLOADS, &["--warmup=2s"])?;
+    /// Parts of so many of the files, as fast as they come. One of them fits into memory.
+    fn download(&self, files: u64) -> Result<Sample, BenchError> {
+        let (said, read) = self.ask(DOWNLOADS, (PART, files), 20 * DOWNLOADS, &["--warmup=2s"])?;
         let Requests { throughput } = serde_json::from_str(&said)?;
         Ok(Sample::Downloaded { rate: throughput.body_bytes_per_second, read })
     }
 
     /// What `load` says of so many connections that ask for parts anywhere in the store, and the bytes a
     /// second that were read for them.
-    fn ask(&self, connections: u32, part: u64, requests: u32, flags: &[&str]) -> Result<(String, f64), BenchError> {
+    fn ask(
+        &self,
+        connections: u32,
+        (part, files): (u64, u64),
+        requests: u32,
+        flags: &[&str],
+    ) -> Result<(String, f64), BenchError> {
         let (mut server, page) = self.serve()?;
         let list = self.scratch.join("requests");
         let mut lines = String::new();
         let mut numbers = Numbers(u64::from(connections));
         for _ in 0..requests {
-            let (file, from) = (numbers.below(FILES), numbers.below((self.size - part) / BLOCK) * BLOCK);
+            let (file, from) = (numbers.below(files), numbers.below((self.size - part) / BLOCK) * BLOCK);
             let last = from + part - 1;
             lines.push_str(&format!("1 /{}\nRange: bytes={from}-{last}\n\n", name(file)));
         }
