@@ -392,8 +392,11 @@ mod tests {
     #[test]
     fn bounds_are_of_each_turn_and_of_the_middle() {
         let played = |dry| Sample::Played { streams: 10, under_way: 10, dry, first_byte: 1e6, rate: 6e6, read: 6e6 };
-        let turns =
-            |dry, read| vec![vec![Sample::Disk(1e9)], vec![played(dry)], vec![Sample::Downloaded { rate: 1e9, read }]];
+        let turns = |dry, rate| {
+            let downloaded = Sample::Downloaded { rate, read: rate / 2.0 };
+            let samples = [Sample::Disk(1e9), played(dry), downloaded, Sample::Remembered(2e9)];
+            samples.map(|sample| vec![sample])
+        };
         assert!(report(&turns(0, 8.1e8)));
         assert!(!report(&turns(1, 8.1e8)) && !report(&turns(0, 7.9e8)));
         assert!(!report(&[Vec::new(), Vec::new(), Vec::new()]), "nothing was measured");
