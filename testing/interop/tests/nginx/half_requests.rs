@@ -97,7 +97,9 @@ fn asked((bytes, then): (&str, Then)) -> String {
     let mut came = Vec::new();
     // A reset is an end as well.
     let _ = stream.read_to_end(&mut came);
-    String::from_utf8_lossy(&came).lines().filter(|line| line.starts_with("HTTP/")).collect()
+    let came = String::from_utf8_lossy(&came);
+    // Reasons in other words are known.
+    came.lines().filter(|line| line.starts_with("HTTP/")).filter_map(|line| line.get(..12)).collect()
 }
 
 /// How many lines are written of it. What stands behind a request that is passed on goes
