@@ -277,10 +277,6 @@ fn of_upstreams() -> Vec<Case> {
     cases.push(Case::get("/slice/o/len", Expect::Parts(350_000)).with("Range: bytes=100000-449999"));
     cases.push(Case::get("/name/o/len", whole()));
     cases.push(Case::get("/noname/o/len", Expect::Status(502)));
-    // Its end comes along with it, and what stands before it later.
-    let mut cut = Case::get("/add/o/cut", Expect::Content(text(40).repeat(2)));
-    cut.request = b"GET /add/o/cut HTTP/1.0\r\nHost: quiet\r\n\r\n".to_vec();
-    cases.push(cut);
     cases.push(Case::get("/err/o/500", whole()));
     cases.push(Case::get("/named/o/500", whole()));
     cases
