@@ -1,7 +1,6 @@
 //! What is sent next: heads and ends at once, bodies by the priorities of their streams, as much as
 //! the connection and the client's windows take.
 
-use crate::heads;
 use crate::protocol::{Http2, Source};
 use crate::scratch::{Scratch, Turn};
 use connections::{Io, Standing};
@@ -16,13 +15,12 @@ impl Http2 {
         scratch.ready.clear();
         let mut standings = Standings::of(connection);
         let mut at = 0;
-        while let Some((number, exchange)) = connection.streams().get(at).map(|one| (one.number, one.data.exchange())) {
+        // There may be many, of which most have nothing to send: each is looked at where it stands.
+        while let Some(stream) = connection.streams().get(at) {
+            let (number, priority, exchange) = (stream.number, stream.priority, stream.data.exchange());
             if let Some(id) = exchange {
-                if let Some(stream) = connection.get(number) {
-                    let is_open = connection.has_window(number);
-                    let standing = Standing { is_open, ..standings.next(stream.priority) };
-                    io.set_window(id, connection.room(number), standing);
-                }
+                let (window, is_open) = connection.window_at(at);
+                io.set_window(id, window, Standing { is_open, ..standings.next(priority) });
                 give_back(connection, io, (number, id), &mut scratch.out);
                 send_head(connection, io, (number, id), scratch);
             }
@@ -109,7 +107,7 @@ fn turn(connection: &ServerConnection<Source>, io: &dyn Io, at: usize) -> Option
         }
         Source::Prepared { left: (start, end), .. } => ((end - start) as usize, true),
     };
-    let may_send = if body > 0 { connection.room(stream.number) > 0 } else { ends };
+    let may_send = if body > 0 { connection.window_at(at).0 > 0 } else { ends };
     let served = if stream.priority.incremental { stream.served } else { 0 };
     may_send.then_some(Turn { urgency: stream.priority.urgency, served, stream: stream.number })
 }
@@ -134,11 +132,14 @@ fn send_head(
     (number, id): (u32, ExchangeId),
     scratch: &mut Scratch,
 ) {
-    let Scratch { out, block, .. } = scratch;
+    let out = &mut scratch.out;
+    let unsent = io.unsent(id);
+    if !unsent.head && unsent.stop.is_none() {
+        return;
+    }
     while io.unsent(id).head
         && let Some(head) = io.take_head(id)
     {
-        heads::queued(block, io, &head);
         let unsent = io.unsent(id);
         let ends = !unsent.head && unsent.body == 0 && unsent.ends && !unsent.trails && unsent.stop.is_none();
         if head.status == Status::CONTENT_TOO_LARGE
@@ -147,16 +148,16 @@ fn send_head(
             // Nothing more of the body is wanted, which is said behind the answer.
             stream.data = Source::Refused(id, ErrorCode::NO_ERROR);
         }
-        if let Some(value) = heads::priority(&head.fields)
+        if let Some(value) = &head.priority
             && let Some(stream) = connection.get_mut(number)
         {
             // RFC 9218 section 8: who answers knows better.
             stream.priority = stream.priority.changed_by(value);
         }
         if ends {
-            return end(connection, io, (number, id), (out, Some(block)));
+            return end(connection, io, (number, id), (out, Some(&head.written)));
         }
-        connection.send_block(number, block, false, out);
+        connection.send_block(number, &head.written, false, out);
     }
     let unsent = io.unsent(id);
     if unsent.stop.is_some() {
@@ -236,7 +237,7 @@ fn end(
     connection: &mut ServerConnection<Source>,
     io: &mut dyn Io,
     (number, id): (u32, ExchangeId),
-    (out, head): (&mut Vec<u8>, Option<&Vec<u8>>),
+    (out, head): (&mut Vec<u8>, Option<&[u8]>),
 ) {
     let trailers = io.end(id);
     match head {
