@@ -285,13 +285,15 @@ impl Io for ConnectionIo<'_> {
         }
     }
 
-    fn set_window(&mut self, id: ExchangeId, bytes: usize, standing: Standing) {
-        let Some(one) = self.connections.carried.get_mut(id) else { return };
+    fn look(&mut self, id: ExchangeId, bytes: usize, standing: Standing) -> (usize, Unsent) {
+        let Some(one) = self.connections.carried.get_mut(id) else { return (0, Unsent::default()) };
         one.standing = standing;
         let before = core::mem::replace(&mut one.window, bytes);
         if before == 0 && bytes > 0 && one.stage == Stage::Replying && one.trailers.is_none() {
             self.tell(id, ExchangeEvent::Room);
+            return (self.freed(id), self.unsent(id));
         }
+        (core::mem::take(&mut one.body.free), one.unsent())
     }
 
     fn unsent(&self, id: ExchangeId) -> Unsent {

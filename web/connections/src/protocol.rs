@@ -147,14 +147,15 @@ pub trait Io {
     fn refuse(&mut self, status: Status, line: &[u8]) -> Option<ExchangeId>;
 
     /// A request that its client sent, as its next exchange: its handler is told. It has a priority, and
-    /// its client takes so many bytes of the answer's body now ([`Io::set_window`]); of a protocol that does
+    /// its client takes so many bytes of the answer's body now ([`Io::look`]); of a protocol that does
     /// not tell, [`exchange::ReplyFlow::UNBOUNDED`]. None where there are too many.
     fn begin(&mut self, of: (Priority, usize), request: &Request<'_>, body: RequestBody) -> Option<ExchangeId>;
 
     /// So many bytes of its answer's body would be taken now if they were queued, and so it stands among
     /// the others: its handler queues no more than that, and is told where there was no room and is
-    /// some.
-    fn set_window(&mut self, id: ExchangeId, bytes: usize, standing: Standing);
+    /// some. What [was freed](Io::freed) of its request's body, and what of it waits to be sent: all in one, for each
+    /// stream of a connection is looked at so.
+    fn look(&mut self, id: ExchangeId, bytes: usize, standing: Standing) -> (usize, Unsent);
 
     /// What is ready for this request, which begins no exchange then: `write` makes its head of it, and
     /// says how long that is; its content is told. Nothing where the log or the handler is told of each

@@ -241,8 +241,8 @@ impl Http2 {
     /// Exchanges beside that of a stream whose client takes nothing of their answers.
     fn stalled(&self, number: u32) -> usize {
         let Some(connection) = self.connection.as_deref() else { return 0 };
-        let streams = connection.streams().iter().filter(|one| one.number != number);
-        streams.filter(|one| one.data.exchange().is_some() && connection.room(one.number) < OPEN_FROM).count()
+        let streams = connection.streams().iter().enumerate().filter(|(_, one)| one.number != number);
+        streams.filter(|(at, one)| one.data.exchange().is_some() && connection.window_at(*at).0 < OPEN_FROM).count()
     }
 
     /// Whether one more exchange may be under way whose client takes nothing of its answer: what it holds
