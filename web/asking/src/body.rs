@@ -104,6 +104,11 @@ impl Ask {
         }
     }
 
+    /// Whether who asked takes nothing of a body now: a stream that is opened then has little room for one.
+    pub const fn set_waits(&mut self, waits: bool) {
+        self.reading.waits = waits;
+    }
+
     /// Who asked takes nothing of a body now: of what comes with the answer's head, and ahead of who asked, little is
     /// received.
     pub fn receive_little(&mut self, turn: &mut AskTurn<'_>) {
@@ -268,8 +273,10 @@ impl Ask {
                 turn.set_timer(link, Some(turn.now + self.rules.read));
                 turn.resume(link);
             }
-            if little {
-                self.receive_little(turn);
+            match self.link {
+                _ if little => self.receive_little(turn),
+                Some(AskLink::Shared(id)) => turn.kept.shared.widen(id),
+                _ => {}
             }
         }
     }

@@ -3,6 +3,7 @@
 
 mod ends;
 mod refusing;
+mod streams;
 mod world;
 
 use app::{App, Closed, ConnId};

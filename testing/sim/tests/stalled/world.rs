@@ -26,6 +26,7 @@ const CONF: &str = "\
     location /asked/changed/ { sub_filter word other; sub_filter_types *; proxy_pass http://192.0.2.9:81; }\n\
     location = /none { return 204; }\n\
     location /grpc/ { grpc_pass grpc://192.0.2.9:82; }\n\
+    location /streams/ { proxy_pass http://192.0.2.9:82; proxy_http_version 2; }\n\
     }\n\
     {logging}\n\
     }";

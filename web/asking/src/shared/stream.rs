@@ -241,6 +241,15 @@ impl SharedLinks {
         }
     }
 
+    /// Its asker takes what comes from now on.
+    pub(crate) fn widen(&mut self, id: StreamId) {
+        let Some(((number, generation), stream)) = self.stream(id).map(|one| (one.link, one.number)) else { return };
+        if let Some(link) = self.link_mut(number).filter(|link| link.generation == generation) {
+            link.conn.widen(stream, &mut link.out);
+            self.mark_dirty(number);
+        }
+    }
+
     /// Why no more comes, once all that came was taken.
     pub(crate) fn take_end(&mut self, id: StreamId) -> Option<StreamEnd> {
         let one = self.stream_mut(id)?;

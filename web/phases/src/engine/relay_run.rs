@@ -55,6 +55,7 @@ impl Runner<'_> {
         let relay = self.course.passed.relay.as_deref_mut()?;
         let (kept, groups, now) = (&mut self.rest.kept, &self.loaded.groups, self.clock.now);
         let mut turn = AskTurn { io: self.replies, kept, groups, now };
+        relay.ask.set_waits(shut);
         let done = act(&mut relay.ask, &mut turn);
         if shut {
             relay.ask.receive_little(&mut turn);
