@@ -44,6 +44,7 @@
 //! include/uapi/linux/if_xdp.h and net/xdp of Linux.
 
 mod again;
+mod common;
 mod config;
 mod error;
 mod facts;
@@ -62,6 +63,7 @@ mod relay;
 mod ring;
 mod row;
 mod rss;
+mod seat;
 mod shared;
 mod socket;
 mod stamps;
@@ -81,6 +83,7 @@ pub use link::{KernelDrops, RelayCounts, XdpLink};
 pub use port::{AfXdp, domain, mac, queues};
 pub use receive::{BURST_LIMIT, XdpRx};
 pub use rss::{NoRss, rss};
+pub use seat::{KeptPort, SeatPort, SeatRx, SeatTx};
 pub use terms::Terms;
 pub use transmit::XdpTx;
 pub use umem::Backing;

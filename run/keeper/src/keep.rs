@@ -15,7 +15,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 
 /// Starts the program and keeps its link.
 pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<ExitCode, Failure> {
-    let mut seats = Seats::open(&plan.terms.link, plan.workers.into())?;
+    let mut seats = Seats::open(&plan.terms, plan.workers.into())?;
     let (inherited, channel) = seats::pair().map_err(|why| format!("a channel: {why}"))?;
     let mut child = start(plan, program, library, &inherited)?;
     drop(inherited);

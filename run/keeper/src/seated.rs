@@ -1,8 +1,12 @@
 //! The seats at the link: who has each, and who waits for one.
 
+use af_xdp::{HostView, KeptPort};
+use core::net::IpAddr;
+use driver::Claim;
 use link::Reopened;
 use rustix::event::{EventfdFlags, eventfd};
 use say::Failure;
+use seats::Terms;
 use sharing::SharedMemory;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,29 +24,52 @@ const SEATS_PER_WORKER: usize = 2;
 enum Kept {
     /// A queue that all seats share.
     Tap(Box<Tap>),
+    /// Queues whose rings all seats map.
+    Xdp(Box<KeptPort>),
     /// The worker opens it by itself: there is one seat.
     ByWorker,
 }
 
 impl Kept {
-    fn open(link: &str) -> Result<Self, Failure> {
+    fn open(terms: &Terms) -> Result<Self, Failure> {
+        let link = &terms.link;
         match link.split(':').next() {
             Some("tap") => {
                 let config: tap::Config = link.parse().map_err(|why: driver::BadConfig| why.to_string())?;
                 let tap = Tap::open(&config).map_err(|why| why.to_string())?;
                 Ok(Self::Tap(Box::new(tap)))
             }
+            Some("af_xdp") => open_xdp(terms).map(|port| Self::Xdp(Box::new(port))),
             Some("memif") => Ok(Self::ByWorker),
-            _ => Err(format!("{link}: only tap and memif links carry programs so far").into()),
+            _ => Err(format!("{link}: only tap, af_xdp and memif links carry programs so far").into()),
         }
     }
 
     fn share(&self) -> io::Result<Reopened> {
         match self {
             Self::Tap(tap) => tap.share(),
+            Self::Xdp(port) => port.share(),
             Self::ByWorker => Ok(Reopened::default()),
         }
     }
+}
+
+/// Opens an interface for addresses that are not the kernel's: with its own it would answer, too.
+fn open_xdp(terms: &Terms) -> Result<KeptPort, Failure> {
+    let config: af_xdp::Config = terms.link.parse().map_err(|why: driver::BadConfig| why.to_string())?;
+    let interface = config.interface.clone();
+    let addresses: Vec<IpAddr> = terms.addresses.iter().map(|own| own.address).collect();
+    let kernels = HostView::open(&interface).and_then(|view| view.addresses()).unwrap_or_default();
+    if let Some(taken) = addresses.iter().find(|ip| kernels.iter().any(|has| has.ip == **ip)) {
+        return Err(format!("{taken} is the kernel's on {interface}: a program has an address of its own there").into());
+    }
+    let claim = Claim::Own { addresses, aggregated: false };
+    let port = KeptPort::open(config, &claim).map_err(|why| why.to_string())?;
+    if port.queues() > sharing::QUEUES_MAX {
+        let (has, most) = (port.queues(), sharing::QUEUES_MAX);
+        return Err(format!("{interface} has {has} queues, and programs share {most} at most (ethtool -L)").into());
+    }
+    Ok(port)
 }
 
 /// The seats.
@@ -58,10 +85,10 @@ pub(crate) struct Seats {
 
 impl Seats {
     /// Opens a link with seats for so many workers.
-    pub fn open(link: &str, workers: usize) -> Result<Self, Failure> {
-        let kept = Kept::open(link)?;
+    pub fn open(terms: &Terms, workers: usize) -> Result<Self, Failure> {
+        let kept = Kept::open(terms)?;
         let seats = match &kept {
-            Kept::Tap(_) => (workers * SEATS_PER_WORKER).clamp(SEATS_PER_WORKER, sharing::SEATS_MAX),
+            Kept::Tap(_) | Kept::Xdp(_) => (workers * SEATS_PER_WORKER).clamp(SEATS_PER_WORKER, sharing::SEATS_MAX),
             Kept::ByWorker => 1,
         };
         let fail = |why: io::Error| Failure::from(format!("the seats at the link: {why}"));

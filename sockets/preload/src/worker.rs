@@ -1,91 +1,30 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
+use crate::any_link::AnyLink;
+use crate::given::{Given, OwnPorts, mac_of, seeds};
 use crate::kernel::{self, call, is_listened_on};
 use crate::marks::{Mark, set_mark};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
-use core::net::{IpAddr, SocketAddr};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
-use link::{Capabilities, Counters, Link, LinkState, Receive, Reopened, Transmit};
-use memif::MemifLink;
+use link::{Link, LinkState};
 use posix::{Attempt, Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
 use seats::Terms;
-use sharing::{PassingCounters, SeatedLink, SharedMemory, seat_of_port};
+use sharing::{PassingCounters, SeatedLink};
 use silo::Silo;
-use stack::{Address, Config, LinkOffload, ReturnPath, Seeds, Stack};
+use stack::{Address, Config, LinkOffload, Stack};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use tap::Tap;
-use wire::{Mac, Time};
+use wire::Time;
 
 /// The link is asked whether it is up, and a client's connection is made, this often.
 const LOOK_AFTER_LINK: Duration = Duration::from_millis(10);
 
 /// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
 const MOST_PENDING: usize = 16 * 1448;
-
-/// A link of either kind.
-pub enum AnyLink {
-    Tap(Box<Tap>),
-    Memif(Box<MemifLink>),
-}
-
-impl Link for AnyLink {
-    type Rx<'a> = &'a mut dyn Receive;
-    type Tx<'a> = &'a mut dyn Transmit;
-
-    fn capabilities(&self) -> Capabilities {
-        match self {
-            Self::Tap(link) => link.capabilities(),
-            Self::Memif(link) => link.capabilities(),
-        }
-    }
-
-    #[inline]
-    fn split(&mut self) -> (&mut dyn Receive, &mut dyn Transmit) {
-        match self {
-            Self::Tap(link) => {
-                let (rx, tx) = link.split();
-                (rx, tx)
-            }
-            Self::Memif(link) => {
-                let (rx, tx) = link.split();
-                (rx, tx)
-            }
-        }
-    }
-
-    fn poll_control(&mut self, now: Time) -> LinkState {
-        match self {
-            Self::Tap(link) => link.poll_control(now),
-            Self::Memif(link) => link.poll_control(now),
-        }
-    }
-
-    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
-        match self {
-            Self::Tap(link) => link.wait(wake, timeout),
-            Self::Memif(link) => link.wait(wake, timeout),
-        }
-    }
-
-    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
-        match self {
-            Self::Tap(link) => link.arm(each),
-            Self::Memif(link) => link.arm(each),
-        }
-    }
-
-    fn counters(&self) -> Counters {
-        match self {
-            Self::Tap(link) => link.counters(),
-            Self::Memif(link) => link.counters(),
-        }
-    }
-}
 
 /// A worker.
 pub struct SeatedWorker {
@@ -116,9 +55,11 @@ impl SeatedWorker {
         let seats::Seat { text, descriptors, held } = seats::ask_for_seat(channel)?;
         let Given { number, memory, bells, link, of_link } = Given::read(terms, &text, descriptors)?;
         let (seats, secrets) = (memory.seats(), memory.secrets());
-        let link = SeatedLink::new(link, memory, number, bells)?;
+        let mac = link.mac().unwrap_or_else(|| mac_of(terms));
+        let receiving = link.held();
+        let link = SeatedLink::new(link, receiving, memory, number, bells)?;
         let capabilities = link.capabilities();
-        let mut config = Config::new(mac_of(terms), capabilities.mtu);
+        let mut config = Config::new(mac, capabilities.mtu);
         let own = terms.addresses.iter().map(|own| Address { ip: own.address, prefix_len: own.prefix });
         config.addresses = own.collect();
         config.gateways.clone_from(&terms.gateways);
@@ -368,86 +309,6 @@ const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// The longest sleep: signals that come just before are seen after it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
-
-/// What the keeper gave: the seat's number and what its driver says, the memory of all seats, what
-/// wakes each of them, and the link's own descriptors.
-struct Given {
-    number: usize,
-    memory: SharedMemory,
-    bells: Vec<OwnedFd>,
-    link: AnyLink,
-    of_link: Vec<c_int>,
-}
-
-impl Given {
-    fn read(terms: &Terms, text: &str, mut descriptors: Vec<OwnedFd>) -> io::Result<Self> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the keeper gave no seat");
-        let (number, text) = text.split_once(' ').unwrap_or((text, ""));
-        let number = number.parse().map_err(|_| wrong())?;
-        if descriptors.is_empty() {
-            return Err(wrong());
-        }
-        let mut rest = descriptors.split_off(1);
-        let memory = SharedMemory::open(descriptors.pop().ok_or_else(wrong)?)?;
-        if rest.len() < memory.seats() {
-            return Err(wrong());
-        }
-        let descriptors = rest.split_off(memory.seats());
-        let of_link = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-        let link = open_link(terms, Reopened { text: text.to_owned(), descriptors })?;
-        Ok(Self { number, memory, bells: rest, link, of_link })
-    }
-}
-
-/// The local ports of a seat's own connections: answers to them come back to it.
-#[derive(Debug)]
-struct OwnPorts {
-    seat: usize,
-    seats: usize,
-}
-
-impl ReturnPath for OwnPorts {
-    fn returns_here(&self, _remote: SocketAddr, local: SocketAddr) -> bool {
-        seat_of_port(local.port(), self.seats) == self.seat
-    }
-}
-
-fn open_link(terms: &Terms, given: Reopened) -> io::Result<AnyLink> {
-    let other = |why: &dyn core::fmt::Display| io::Error::other(why.to_string());
-    match terms.link.split(':').next() {
-        Some("tap") => {
-            let config: tap::Config = terms.link.parse().map_err(|why: driver::BadConfig| other(&why))?;
-            Tap::given(&config, given).map(|tap| AnyLink::Tap(Box::new(tap))).map_err(|why| other(&why))
-        }
-        Some("memif") => {
-            use driver::{Claim, Open, Opening, Role};
-            let config = <memif::Config as Open>::read(&terms.link, Role::Server).map_err(|why| other(&why))?;
-            let opening = Opening { queues: 1, claim: &Claim::Whole, mac: None, offer: None };
-            let mut opened = config.open(opening).map_err(|why| other(&why))?;
-            let link = opened.queues.pop().ok_or_else(|| io::Error::other("the link has no queue"))?;
-            Ok(AnyLink::Memif(Box::new(link)))
-        }
-        _ => Err(io::Error::other(format!("{}: only tap and memif links carry programs", terms.link))),
-    }
-}
-
-/// An Ethernet address of our own making, the same each time for an address.
-fn mac_of(terms: &Terms) -> Mac {
-    let last = match terms.addresses.first().map(|own| own.address) {
-        Some(IpAddr::V4(ip)) => ip.octets(),
-        Some(IpAddr::V6(ip)) => ip.octets()[12..].try_into().unwrap_or([0; 4]),
-        None => [0; 4],
-    };
-    // Locally administered, of one station (IEEE 802-2014 clause 8.2.2).
-    Mac([0x02, 0x4e, last[0], last[1], last[2], last[3]])
-}
-
-/// The same for all workers: sequence numbers, timestamps and cookies go on where a connection's
-/// address was another worker's before.
-fn seeds(secrets: &[u64; 10]) -> Seeds {
-    let [a, b, c, d, e, f, g, h, i, j] = *secrets;
-    Seeds { table: [a, b, c, d], secret: [e, f, g, h], timestamps: [i, j] }
-}
 
 /// What this process was told when it began.
 pub struct Place {

@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Longest message: a sentence.
 const LONGEST: usize = 1024;
-/// Descriptors of one message, at most.
-const MOST_DESCRIPTORS: usize = 40;
+/// Descriptors of one message, at most: what wakes 32 seats, two of each of 32 queues, and a few.
+const MOST_DESCRIPTORS: usize = 104;
 
 /// What a process asks of the keeper.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,6 +2,7 @@
 
 use crate::memory::{Door, SharedMemory};
 use crate::passing::{Behind, LOOK_AFTER_PARKED, MOST_MOVED, PassingCounters, SeatState};
+use crate::queues::Held;
 use crate::ring::Note;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,6 +10,7 @@ use link::{Capabilities, Counters, Link, LinkState, Receive};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use steer::{Kind, Tuple, kind};
 use wire::Time;
 
@@ -17,18 +19,29 @@ use wire::Time;
 pub struct SeatedLink<L> {
     link: L,
     state: SeatState,
+    /// The link's queues, where it is a [`QueueSet`](crate::QueueSet).
+    held: Option<Held>,
 }
 
 impl<L: Link> SeatedLink<L> {
-    /// Takes a seat at a link. `bells` wake the seats, in their order.
+    /// Takes a seat at a link. `bells` wake the seats, in their order. `held` is that of a link that
+    /// is a [`QueueSet`](crate::QueueSet) of the same seat; any other is read by one seat at a time,
+    /// under a lease.
     ///
     /// # Errors
     /// `InvalidInput` for a seat that is not there, or without a bell.
-    pub fn new(link: L, memory: SharedMemory, own: usize, bells: Vec<OwnedFd>) -> io::Result<Self> {
+    pub fn new(
+        link: L,
+        held: Option<Held>,
+        memory: Arc<SharedMemory>,
+        own: usize,
+        bells: Vec<OwnedFd>,
+    ) -> io::Result<Self> {
         if own >= memory.seats() || bells.len() != memory.seats() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no such seat"));
         }
-        Ok(Self { link, state: SeatState::new(memory, own, bells) })
+        let keeps_new = held.as_ref().is_some_and(Held::are_several);
+        Ok(Self { link, state: SeatState::new(memory, own, bells, keeps_new), held })
     }
 
     /// Where this seat accepts from now on: ports, and whether it watches for connections to them.
@@ -51,6 +64,7 @@ impl<L: Link> SeatedLink<L> {
             state.memory.set_door(state.own, Door::Open, *port, true);
             state.memory.set_door(state.own, Door::Watched, *port, *watched);
         }
+        state.memory.set_doors(state.own, doors.len());
         state.doors = doors;
         state.memory.note_change();
         // What is parked elsewhere may be for these.
@@ -112,12 +126,25 @@ impl<L: Link> SeatedLink<L> {
 pub struct SeatedRx<'a, R> {
     link: R,
     state: &'a mut SeatState,
+    held: Option<&'a Held>,
 }
 
 impl<R: Receive> SeatedRx<'_, R> {
-    /// Reads the link, if nobody else does.
+    /// Reads the link, as far as nobody else does.
     fn read(&mut self, now: Time, max: usize) {
-        let Some(reading) = self.state.memory.begin_reading(self.state.own, now) else { return };
+        if let Some(held) = self.held {
+            self.read_now(now, max);
+            held.let_go(&self.state.memory, self.state.own);
+        } else if let Some(reading) = self.state.memory.begin_reading(self.state.own, now) {
+            self.read_now(now, max);
+            self.state.memory.end_reading(reading);
+        }
+    }
+
+    /// Receives, and passes on what is another's: before anybody else receives, so that no flow's
+    /// frames overtake each other.
+    #[inline]
+    fn read_now(&mut self, now: Time, max: usize) {
         let count = self.link.receive(now, max);
         if self.state.others.is_empty() {
             self.state.straight = count;
@@ -129,7 +156,6 @@ impl<R: Receive> SeatedRx<'_, R> {
             }
             self.state.tell_all();
         }
-        self.state.memory.end_reading(reading);
     }
 
     fn behind(&self, index: usize) -> Option<&Behind> {
@@ -232,7 +258,7 @@ impl<L: Link> Link for SeatedLink<L> {
 
     fn split(&mut self) -> (Self::Rx<'_>, Self::Tx<'_>) {
         let (rx, tx) = self.link.split();
-        (SeatedRx { link: rx, state: &mut self.state }, tx)
+        (SeatedRx { link: rx, state: &mut self.state, held: self.held.as_ref() }, tx)
     }
 
     fn poll_control(&mut self, now: Time) -> LinkState {
@@ -259,7 +285,7 @@ impl<L: Link> Link for SeatedLink<L> {
     }
 
     fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
-        let Self { link, state } = self;
+        let Self { link, state, .. } = self;
         state.asleep = true;
         let has_news = state.memory.lie_down(state.own) || state.left != 0 || state.seen != state.memory.changes();
         let nap = link.arm(each);

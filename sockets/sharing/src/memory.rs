@@ -12,8 +12,11 @@ use wire::Time;
 /// Most seats of a link: each has a bit of a word, and rings grow with the square of it.
 pub const SEATS_MAX: usize = 32;
 
+/// Most queues of a link that seats share: each has a bit of a word.
+pub const QUEUES_MAX: usize = 32;
+
 /// What the memory begins with: "NEARSHR" and the version of all that is in it.
-const MAGIC: u64 = 0x4e45_4152_5348_5201;
+const MAGIC: u64 = 0x4e45_4152_5348_5202;
 
 /// Words of a ring: 256 KiB, three of the largest frames and some 170 full ones.
 pub(crate) const RING: usize = 1 << 15;
@@ -40,6 +43,8 @@ const AT_JOINED: usize = 49;
 const AT_SEAT: usize = 64;
 /// Of a seat: when it was taken, as a count, or 0.
 const SEAT_PRESENT: usize = 0;
+/// Ports that it has listeners on, as a count.
+const SEAT_DOORS: usize = 1;
 /// Seats whose rings to it have news, as bits.
 const SEAT_ARRIVED: usize = 16;
 /// It sleeps, or is about to.
@@ -47,7 +52,13 @@ const SEAT_ASLEEP: usize = 32;
 const SEAT_WORDS: usize = 48;
 const AT_HINTS: usize = AT_SEAT + SEATS_MAX * SEAT_WORDS;
 const AT_DOORS: usize = AT_HINTS + HINTS;
-const AT_RINGS: usize = AT_DOORS + SEATS_MAX * 2 * PORT_WORDS;
+const AT_QUEUES: usize = AT_DOORS + SEATS_MAX * 2 * PORT_WORDS;
+/// Of a queue: who receives from it, who sends to it, and when somebody last received.
+const QUEUE_RECEIVER: usize = 0;
+const QUEUE_SENDER: usize = 16;
+const QUEUE_LOOKED: usize = 32;
+const QUEUE_WORDS: usize = 48;
+const AT_RINGS: usize = AT_QUEUES + QUEUES_MAX * QUEUE_WORDS;
 /// Of a ring: where it is filled up to, and where it is emptied up to.
 const RING_HEAD: usize = 0;
 const RING_TAIL: usize = 16;
@@ -63,6 +74,27 @@ pub(crate) enum Door {
     Watched = 0,
     /// It has a listener, whether or not anybody looks at it for now.
     Open = 1,
+}
+
+/// What one process at a time does with a queue whose rings all have mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// Receives from it.
+    Receive,
+    /// Sends to it.
+    Send,
+}
+
+impl Turn {
+    const BOTH: [Self; 2] = [Self::Receive, Self::Send];
+
+    const fn word(self, queue: usize) -> usize {
+        let what = match self {
+            Self::Receive => QUEUE_RECEIVER,
+            Self::Send => QUEUE_SENDER,
+        };
+        AT_QUEUES + queue * QUEUE_WORDS + what
+    }
 }
 
 /// The memory.
@@ -185,7 +217,8 @@ impl SharedMemory {
     }
 
     /// Nobody has the seat any more, however it came to that: its doors are shut, and if it was
-    /// reading the link, another may.
+    /// reading the link or amid a queue's rings, another may. Its process has none of the memory any
+    /// more.
     pub fn vacate(&self, seat: usize) {
         if seat >= self.seats {
             return;
@@ -195,6 +228,10 @@ impl SharedMemory {
             self.doors(seat, door).iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
         self.of_seat(seat, SEAT_ASLEEP).store(0, Ordering::Relaxed);
+        self.of_seat(seat, SEAT_DOORS).store(0, Ordering::Relaxed);
+        for queue in 0..QUEUES_MAX {
+            Turn::BOTH.into_iter().for_each(|turn| self.end_turn(queue, turn, seat));
+        }
         let reader = self.word(AT_READER);
         let held = reader.load(Ordering::Acquire);
         if held & 0xff == seat as u64 + 1 {
@@ -224,6 +261,16 @@ impl SharedMemory {
         } else {
             word.fetch_and(!bit, Ordering::Release)
         };
+    }
+
+    /// Tells how many ports a seat has listeners on.
+    pub(crate) fn set_doors(&self, seat: usize, count: usize) {
+        self.of_seat(seat, SEAT_DOORS).store(count as u64, Ordering::Relaxed);
+    }
+
+    /// Whether a seat has a listener on any port.
+    pub(crate) fn has_doors(&self, seat: usize) -> bool {
+        self.of_seat(seat, SEAT_DOORS).load(Ordering::Relaxed) != 0
     }
 
     /// The seat that a flow was last seen with.
@@ -269,6 +316,36 @@ impl SharedMemory {
     pub(crate) fn end_reading(&self, own: u64) {
         // Somebody may have it who thought that this process had stopped.
         let _ = self.word(AT_READER).compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Begins a seat's turn at a queue's rings, unless another seat has its own. It takes as long as
+    /// it takes: whoever took the rings from a process that merely stands still would have it write
+    /// into them when it goes on. What a process leaves that dies amid it, [`SharedMemory::vacate`]
+    /// ends.
+    #[inline]
+    pub(crate) fn begin_turn(&self, queue: usize, turn: Turn, seat: usize) -> bool {
+        let word = self.word(turn.word(queue));
+        word.load(Ordering::Relaxed) == 0
+            && word.compare_exchange(0, seat as u64 + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Ends a seat's turn, if it has one.
+    #[inline]
+    pub(crate) fn end_turn(&self, queue: usize, turn: Turn, seat: usize) {
+        let own = seat as u64 + 1;
+        let _ = self.word(turn.word(queue)).compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// A queue is received from now.
+    #[inline]
+    pub(crate) fn set_looked(&self, queue: usize, now: Time) {
+        self.word(AT_QUEUES + queue * QUEUE_WORDS + QUEUE_LOOKED).store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// When a queue was last received from.
+    #[inline]
+    pub(crate) fn looked(&self, queue: usize) -> Time {
+        Time::from_nanos(self.word(AT_QUEUES + queue * QUEUE_WORDS + QUEUE_LOOKED).load(Ordering::Relaxed))
     }
 
     /// Tells a seat that the ring from another has news. Whether it sleeps, and is to be woken.

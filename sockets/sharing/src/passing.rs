@@ -6,6 +6,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use steer::{Allowance, Hasher, Kind, Tuple, is_plain, kind, plain};
 use wire::Time;
 use wire::tcp::Flags;
@@ -49,8 +50,10 @@ pub struct PassingCounters {
 /// What a seat remembers.
 #[derive(Debug)]
 pub(crate) struct SeatState {
-    pub memory: SharedMemory,
+    pub memory: Arc<SharedMemory>,
     pub own: usize,
+    /// New connections that come by this seat's queues are its own, where it watches for them.
+    pub keeps_new: bool,
     /// What wakes each seat.
     pub bells: Vec<OwnedFd>,
     pub hasher: Hasher,
@@ -107,12 +110,13 @@ pub(crate) struct Parked {
 
 impl SeatState {
     /// Takes the seat.
-    pub fn new(memory: SharedMemory, own: usize, bells: Vec<OwnedFd>) -> Self {
+    pub fn new(memory: Arc<SharedMemory>, own: usize, bells: Vec<OwnedFd>, keeps_new: bool) -> Self {
         let (filling, emptying) = (Positions::filling(&memory, own), Positions::emptying(&memory, own));
         let hasher = Hasher::new(memory.key());
         memory.join(own);
         let mut this = Self {
             own,
+            keeps_new,
             bells,
             hasher,
             filling,
@@ -178,7 +182,9 @@ impl SeatState {
         if let Some(seat) = self.memory.hint(hash).filter(|seat| self.is_there(*seat)) {
             return seat;
         }
-        let Some(seat) = self.door(hash, tuple.local_port, 0) else {
+        let here = self.keeps_new && self.memory.has_door(self.own, Door::Watched, tuple.local_port);
+        let door = if here { Some(self.own) } else { self.door(hash, tuple.local_port, 0) };
+        let Some(seat) = door else {
             // A flow that a seat began has a port that tells the seat.
             return Some(seat_of_port(tuple.local_port, self.memory.seats()))
                 .filter(|seat| self.is_there(*seat))
