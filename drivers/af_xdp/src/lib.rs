@@ -44,7 +44,6 @@
 //! include/uapi/linux/if_xdp.h and net/xdp of Linux.
 
 mod again;
-mod common;
 mod config;
 mod error;
 mod facts;
@@ -58,6 +57,7 @@ mod netlink;
 mod open;
 mod orders;
 mod port;
+mod positions;
 mod receive;
 mod relay;
 mod ring;

@@ -1,13 +1,13 @@
 //! A port whose queues several processes have: one opens it and keeps it, the others map what it
 //! shares.
 
-use crate::common::{CommonReceiving, CommonRooms, CommonSending};
 use crate::config::{Config, HEADROOM};
 use crate::error::XdpError;
 use crate::facts::{Checksums, Facts};
 use crate::interface::{Interface, Presence};
 use crate::link::XdpLink;
 use crate::port::AfXdp;
+use crate::positions::{CommonReceiving, CommonRooms, CommonSending};
 use crate::socket::Socket;
 use crate::terms::Terms;
 use crate::umem::{Umem, first_frame};
@@ -167,8 +167,8 @@ pub struct SeatRx {
     dropped: u64,
 }
 
-// SAFETY: the rings' addresses are those of the socket, which is held beside them; what is behind them is reached by one
-// process at a time, and there by one thread.
+// SAFETY: the rings' addresses are those of the socket, which is held beside them; what is behind them is reached by
+// one process at a time, and there by one thread.
 unsafe impl Send for SeatRx {}
 
 impl SeatRx {
