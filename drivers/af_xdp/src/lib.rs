@@ -83,7 +83,7 @@ pub use link::{KernelDrops, RelayCounts, XdpLink};
 pub use port::{AfXdp, domain, mac, queues};
 pub use receive::{BURST_LIMIT, XdpRx};
 pub use rss::{NoRss, rss};
-pub use seat::{KeptPort, SeatPort, SeatRx, SeatTx};
+pub use seat::{KeptXdp, SeatXdp, XdpSeatRx, XdpSeatTx};
 pub use terms::Terms;
 pub use transmit::XdpTx;
 pub use umem::Backing;

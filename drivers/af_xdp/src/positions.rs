@@ -1,7 +1,7 @@
 //! A queue whose rings several processes have mapped, as moves between us and the kernel, without
 //! memory or socket.
 //!
-//! One process at a time makes them ([`crate::SeatRx`]), for as long as it takes, and none remembers
+//! One process at a time makes them ([`crate::XdpSeatRx`]), for as long as it takes, and none remembers
 //! anything: which room is where follows from the rings' positions. Rooms to receive into go back in
 //! the order in which they came, one for one:
 //!

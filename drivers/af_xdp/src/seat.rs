@@ -34,13 +34,13 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A port that is open for others: its program is attached and its queues receive, and whoever keeps
 /// it never sees a frame.
 #[derive(Debug)]
-pub struct KeptPort {
+pub struct KeptXdp {
     links: Vec<XdpLink>,
     terms: Terms,
     attachment: OwnedFd,
 }
 
-impl KeptPort {
+impl KeptXdp {
     /// Opens the port, and puts all its queues to work.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl KeptPort {
         self.links.len()
     }
 
-    /// All of it, for another process ([`SeatPort::given`]).
+    /// All of it, for another process ([`SeatXdp::given`]).
     ///
     /// # Errors
     /// The system's, where it gives no descriptor.
@@ -80,17 +80,17 @@ impl KeptPort {
 
 /// A port that another process keeps.
 #[derive(Debug)]
-pub struct SeatPort {
+pub struct SeatXdp {
     /// Its queues, in order.
-    pub queues: Vec<(SeatRx, SeatTx)>,
+    pub queues: Vec<(XdpSeatRx, XdpSeatTx)>,
     /// What they can do.
     pub capabilities: Capabilities,
     /// The interface's Ethernet address, which is ours too.
     pub mac: Mac,
 }
 
-impl SeatPort {
-    /// What another process shares ([`KeptPort::share`]). Needs no right.
+impl SeatXdp {
+    /// What another process shares ([`KeptXdp::share`]). Needs no right.
     ///
     /// # Errors
     /// [`XdpError`]: mostly that what is shared is no such port.
@@ -128,7 +128,7 @@ fn map(
     facts: &Facts,
     (socket, file): (OwnedFd, OwnedFd),
     held: &Arc<(OwnedFd, Interface)>,
-) -> Result<(SeatRx, SeatTx), XdpError> {
+) -> Result<(XdpSeatRx, XdpSeatTx), XdpError> {
     let (queues, share) = if config.shared_umem { (facts.queues, ordinal) } else { (1, 0) };
     let frame = facts.frame;
     let (socket, rings) = Socket::adopt(socket, config)?;
@@ -141,7 +141,7 @@ fn map(
     let receiving = CommonReceiving { ring: rings.receive, fill: rings.fill, rooms };
     let rooms = CommonRooms { first: first + u64::from(config.ring) * u64::from(frame), frame, len };
     let sending = CommonSending { ring: rings.transmit, completion: rings.completion, rooms };
-    let rx = SeatRx {
+    let rx = XdpSeatRx {
         rings: receiving,
         checksums: facts.checksums,
         memory: Arc::clone(&memory),
@@ -150,12 +150,12 @@ fn map(
         looked: None,
         dropped: 0,
     };
-    Ok((rx, SeatTx { rings: sending, memory, longest: frame - HEADROOM, unsent: false }))
+    Ok((rx, XdpSeatTx { rings: sending, memory, longest: frame - HEADROOM, unsent: false }))
 }
 
 /// The receiving side of a queue that other processes have as well.
 #[derive(Debug)]
-pub struct SeatRx {
+pub struct XdpSeatRx {
     rings: CommonReceiving,
     checksums: Checksums,
     /// The queue's socket, whose rings those are, and the memory of its frames.
@@ -169,9 +169,9 @@ pub struct SeatRx {
 
 // SAFETY: the rings' addresses are those of the socket, which is held beside them; what is behind them is reached by
 // one process at a time, and there by one thread.
-unsafe impl Send for SeatRx {}
+unsafe impl Send for XdpSeatRx {}
 
-impl SeatRx {
+impl XdpSeatRx {
     /// Whether frames wait.
     #[inline]
     #[must_use]
@@ -243,7 +243,7 @@ impl SeatRx {
 
 /// The sending side.
 #[derive(Debug)]
-pub struct SeatTx {
+pub struct XdpSeatTx {
     rings: CommonSending,
     memory: Arc<(Socket, Umem)>,
     /// The longest frame, in bytes.
@@ -252,10 +252,10 @@ pub struct SeatTx {
     unsent: bool,
 }
 
-// SAFETY: as for `SeatRx`.
-unsafe impl Send for SeatTx {}
+// SAFETY: as for `XdpSeatRx`.
+unsafe impl Send for XdpSeatTx {}
 
-impl SeatTx {
+impl XdpSeatTx {
     /// The longest frame, in bytes.
     #[must_use]
     pub const fn longest(&self) -> usize {

@@ -2,8 +2,9 @@
 
 use core::ops::Range;
 use core::time::Duration;
-use link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
-use memif::MemifLink;
+use driver::{Open, Role};
+use link::{Capabilities, Counters, Link, LinkState, Receive, Reopened, Transmit};
+use seats::Terms;
 use sharing::{CommonReceive, CommonTransmit, Held, QueueSet};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,28 +15,66 @@ use wire::{Mac, Time};
 pub enum AnyLink {
     /// One queue, which each frame is read from and written to by a system call.
     Tap(Box<Tap>),
-    /// One queue, which one worker has.
-    Memif(Box<MemifLink>),
-    /// Queues whose rings all workers have mapped.
-    Queues(Box<QueueSet<QueueRings, QueueSlots>>, Mac),
+    /// Queues whose rings all workers have mapped, and the Ethernet address that they have, if any.
+    Queues(Box<QueueSet<QueueReceiver, QueueSender>>, Option<Mac>),
 }
 
 impl AnyLink {
     /// The Ethernet address that it has, where it has one.
     pub const fn mac(&self) -> Option<Mac> {
         match self {
-            Self::Tap(_) | Self::Memif(_) => None,
-            Self::Queues(_, mac) => Some(*mac),
+            Self::Tap(_) => None,
+            Self::Queues(_, mac) => *mac,
         }
     }
 
     /// What it is amid receiving from, where workers have its rings mapped.
     pub fn held(&self) -> Option<Held> {
         match self {
-            Self::Tap(_) | Self::Memif(_) => None,
+            Self::Tap(_) => None,
             Self::Queues(queues, _) => Some(queues.held()),
         }
     }
+
+    /// Goes on with what the keeper shares now.
+    pub fn renew(&mut self, terms: &Terms, shared: Reopened) -> io::Result<()> {
+        let Self::Queues(set, _) = self else { return Ok(()) };
+        let (queues, _) = memif_queues(terms, shared)?;
+        set.replace(queues);
+        Ok(())
+    }
+
+    /// Whether its peer breaks the protocol: the keeper is to hear it.
+    pub fn take_fault(&mut self) -> Option<&'static str> {
+        let Self::Queues(set, _) = self else { return None };
+        let (receivers, sender) = set.sides();
+        let of_receivers = receivers.iter_mut().find_map(|receiver| match receiver {
+            QueueReceiver::Xdp(_) => None,
+            QueueReceiver::Memif(queue) => queue.take_fault(),
+        });
+        match sender {
+            QueueSender::Xdp(_) => of_receivers,
+            QueueSender::Memif(queue) => of_receivers.or(queue.take_fault()),
+        }
+    }
+}
+
+/// Queues that all workers have mapped, each with its two sides.
+pub type Queues = Vec<(QueueReceiver, QueueSender)>;
+
+/// The queues of a memif interface that the keeper shares, and what they can do.
+pub fn memif_queues(terms: &Terms, shared: Reopened) -> io::Result<(Queues, Capabilities)> {
+    let config = <memif::Config as Open>::read(&terms.link, Role::Server).map_err(io::Error::other)?;
+    let memif::SeatMemif { queues, capabilities, .. } = memif::SeatMemif::given(&config, shared)?;
+    let queues = queues.into_iter().map(|(rx, tx)| (QueueReceiver::Memif(rx), QueueSender::Memif(tx)));
+    Ok((queues.collect(), capabilities))
+}
+
+/// Those of an interface over AF_XDP, and its Ethernet address.
+pub fn xdp_queues(shared: Reopened) -> io::Result<(Queues, Capabilities, Mac)> {
+    let af_xdp::SeatXdp { queues, capabilities, mac } = af_xdp::SeatXdp::given(shared).map_err(io::Error::other)?;
+    let queues = queues.into_iter().map(|(rx, tx)| (QueueReceiver::Xdp(rx), QueueSender::Xdp(tx)));
+    Ok((queues.collect(), capabilities, mac))
 }
 
 impl Link for AnyLink {
@@ -45,7 +84,6 @@ impl Link for AnyLink {
     fn capabilities(&self) -> Capabilities {
         match self {
             Self::Tap(link) => link.capabilities(),
-            Self::Memif(link) => link.capabilities(),
             Self::Queues(link, _) => link.capabilities(),
         }
     }
@@ -54,10 +92,6 @@ impl Link for AnyLink {
     fn split(&mut self) -> (&mut dyn Receive, &mut dyn Transmit) {
         match self {
             Self::Tap(link) => {
-                let (rx, tx) = link.split();
-                (rx, tx)
-            }
-            Self::Memif(link) => {
                 let (rx, tx) = link.split();
                 (rx, tx)
             }
@@ -71,7 +105,6 @@ impl Link for AnyLink {
     fn poll_control(&mut self, now: Time) -> LinkState {
         match self {
             Self::Tap(link) => link.poll_control(now),
-            Self::Memif(link) => link.poll_control(now),
             Self::Queues(link, _) => link.poll_control(now),
         }
     }
@@ -79,7 +112,6 @@ impl Link for AnyLink {
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
         match self {
             Self::Tap(link) => link.wait(wake, timeout),
-            Self::Memif(link) => link.wait(wake, timeout),
             Self::Queues(link, _) => link.wait(wake, timeout),
         }
     }
@@ -87,7 +119,6 @@ impl Link for AnyLink {
     fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
         match self {
             Self::Tap(link) => link.arm(each),
-            Self::Memif(link) => link.arm(each),
             Self::Queues(link, _) => link.arm(each),
         }
     }
@@ -95,58 +126,102 @@ impl Link for AnyLink {
     fn counters(&self) -> Counters {
         match self {
             Self::Tap(link) => link.counters(),
-            Self::Memif(link) => link.counters(),
             Self::Queues(link, _) => link.counters(),
         }
     }
 }
 
 /// The receiving side of a queue that all workers have mapped.
-pub struct QueueRings(pub af_xdp::SeatRx);
+pub enum QueueReceiver {
+    Xdp(af_xdp::XdpSeatRx),
+    Memif(memif::MemifSeatRx),
+}
 
-impl CommonReceive for QueueRings {
+impl CommonReceive for QueueReceiver {
     #[inline]
     fn has_frames(&self) -> bool {
-        self.0.has_frames()
+        match self {
+            Self::Xdp(queue) => queue.has_frames(),
+            Self::Memif(queue) => queue.has_frames(),
+        }
     }
 
     #[inline]
     fn take(&mut self, max: usize, into: &mut Vec<u8>, each: &mut dyn FnMut(Range<usize>, bool)) {
-        self.0.take(max, into, each);
+        match self {
+            Self::Xdp(queue) => queue.take(max, into, each),
+            // Nobody vouches for a checksum.
+            Self::Memif(queue) => queue.take(max, into, &mut |bytes| each(bytes, false)),
+        }
     }
 
     fn poll_control(&mut self, now: Time) -> LinkState {
-        self.0.poll_control(now)
+        match self {
+            Self::Xdp(queue) => queue.poll_control(now),
+            Self::Memif(queue) => queue.poll_control(),
+        }
     }
 
     fn arm<'q>(&'q mut self, each: &mut dyn FnMut(BorrowedFd<'q>)) -> Duration {
-        if self.0.has_frames() {
-            return Duration::ZERO;
+        match self {
+            Self::Xdp(queue) if queue.has_frames() => Duration::ZERO,
+            Self::Xdp(queue) => {
+                queue.readable().into_iter().for_each(each);
+                Duration::MAX
+            }
+            Self::Memif(queue) => {
+                let (fd, nap) = queue.arm();
+                fd.into_iter().for_each(each);
+                nap
+            }
         }
-        self.0.readable().into_iter().for_each(each);
-        Duration::MAX
+    }
+
+    #[inline]
+    fn hush(&mut self) {
+        if let Self::Memif(queue) = self {
+            queue.hush();
+        }
     }
 
     fn dropped(&self) -> u64 {
-        self.0.dropped()
+        match self {
+            Self::Xdp(queue) => queue.dropped(),
+            Self::Memif(queue) => queue.dropped(),
+        }
     }
 }
 
 /// The sending side.
-pub struct QueueSlots(pub af_xdp::SeatTx);
+pub enum QueueSender {
+    Xdp(af_xdp::XdpSeatTx),
+    Memif(memif::MemifSeatTx),
+}
 
-impl CommonTransmit for QueueSlots {
+impl CommonTransmit for QueueSender {
     fn longest(&self) -> usize {
-        self.0.longest()
+        match self {
+            Self::Xdp(queue) => queue.longest(),
+            Self::Memif(queue) => queue.longest(),
+        }
     }
 
     #[inline]
     fn put(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> usize {
-        self.0.put(frames)
+        match self {
+            Self::Xdp(queue) => queue.put(frames),
+            Self::Memif(queue) => queue.put(frames),
+        }
     }
 
     #[inline]
     fn kick(&mut self) -> bool {
-        self.0.kick()
+        match self {
+            Self::Xdp(queue) => queue.kick(),
+            Self::Memif(queue) => {
+                queue.kick();
+                true
+            }
+        }
     }
 }

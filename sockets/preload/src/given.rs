@@ -1,6 +1,6 @@
 //! What the keeper gives a process that is to be a worker, and what follows from it.
 
-use crate::any_link::{AnyLink, QueueRings, QueueSlots};
+use crate::any_link::{AnyLink, memif_queues, xdp_queues};
 use core::ffi::c_int;
 use core::fmt::Display;
 use core::net::{IpAddr, SocketAddr};
@@ -22,6 +22,8 @@ pub struct Given {
     pub bells: Vec<OwnedFd>,
     pub link: AnyLink,
     pub of_link: Vec<c_int>,
+    /// Which of the link's connections that is of.
+    pub epoch: u32,
 }
 
 impl Given {
@@ -39,9 +41,11 @@ impl Given {
         }
         let descriptors = rest.split_off(memory.seats());
         let of_link = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        // Over memif the description begins with it, and no other link has more than one.
+        let epoch = text.split(' ').next().and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
         let shared = Reopened { text: text.to_owned(), descriptors };
         let link = open_link(terms, shared, &memory, number)?;
-        Ok(Self { number, memory, bells: rest, link, of_link })
+        Ok(Self { number, memory, bells: rest, link, of_link, epoch })
     }
 }
 
@@ -55,18 +59,14 @@ fn open_link(terms: &Terms, given: Reopened, memory: &Arc<SharedMemory>, seat: u
             Tap::given(&config, given).map(|tap| AnyLink::Tap(Box::new(tap))).map_err(other)
         }
         Some("af_xdp") => {
-            let af_xdp::SeatPort { queues, capabilities, mac } = af_xdp::SeatPort::given(given).map_err(other)?;
-            let queues = queues.into_iter().map(|(rx, tx)| (QueueRings(rx), QueueSlots(tx))).collect();
+            let (queues, capabilities, mac) = xdp_queues(given)?;
             let set = QueueSet::new(queues, capabilities, Arc::clone(memory), seat)?;
-            Ok(AnyLink::Queues(Box::new(set), mac))
+            Ok(AnyLink::Queues(Box::new(set), Some(mac)))
         }
         Some("memif") => {
-            use driver::{Claim, Open, Opening, Role};
-            let config = <memif::Config as Open>::read(&terms.link, Role::Server).map_err(other)?;
-            let opening = Opening { queues: 1, claim: &Claim::Whole, mac: None, offer: None };
-            let mut opened = config.open(opening).map_err(other)?;
-            let link = opened.queues.pop().ok_or_else(|| io::Error::other("the link has no queue"))?;
-            Ok(AnyLink::Memif(Box::new(link)))
+            let (queues, capabilities) = memif_queues(terms, given)?;
+            let set = QueueSet::new(queues, capabilities, Arc::clone(memory), seat)?;
+            Ok(AnyLink::Queues(Box::new(set), None))
         }
         _ => Err(io::Error::other(format!("{}: only tap, af_xdp and memif links carry programs", terms.link))),
     }

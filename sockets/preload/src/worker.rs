@@ -10,7 +10,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
-use link::{Link, LinkState};
+use link::{Link, LinkState, Reopened};
 use posix::{Attempt, Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
 use seats::Terms;
 use sharing::{PassingCounters, SeatedLink};
@@ -45,6 +45,8 @@ pub struct SeatedWorker {
     held: OwnedFd,
     /// The link's descriptors that the keeper gave, which the link has.
     of_link: Vec<c_int>,
+    /// Which of the link's connections those are of.
+    epoch: u32,
 }
 
 /// Descriptors that a wait is about, where the caller has few.
@@ -53,7 +55,7 @@ const MOST_WAITED: usize = 8;
 impl SeatedWorker {
     fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
         let seats::Seat { text, descriptors, held } = seats::ask_for_seat(channel)?;
-        let Given { number, memory, bells, link, of_link } = Given::read(terms, &text, descriptors)?;
+        let Given { number, memory, bells, link, of_link, epoch } = Given::read(terms, &text, descriptors)?;
         let (seats, secrets) = (memory.seats(), memory.secrets());
         let mac = link.mac().unwrap_or_else(|| mac_of(terms));
         let receiving = link.held();
@@ -87,6 +89,7 @@ impl SeatedWorker {
             listener_closed: false,
             held,
             of_link,
+            epoch,
         })
     }
 
@@ -107,7 +110,8 @@ impl SeatedWorker {
     pub fn turn(&mut self) {
         let now = Clock.now();
         self.turns += 1;
-        if now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed {
+        let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK;
+        if is_due || self.listener_closed || self.epoch != self.silo.link.epoch() {
             self.look_after_link(now);
         }
         let turn = self.silo.turn(now);
@@ -141,6 +145,7 @@ impl SeatedWorker {
     #[inline(never)]
     fn look_after_link(&mut self, now: Time) {
         self.looked_after = now;
+        self.look_after_peer();
         let state = self.silo.link.poll_control(now);
         if core::mem::replace(&mut self.carrier, state) == LinkState::Down && state == LinkState::Up {
             self.silo.stack.on_link_up();
@@ -149,6 +154,34 @@ impl SeatedWorker {
             self.listener_closed = false;
             self.left_to_others.retain(|port| is_listened_on(*port));
             self.silo.link.set_awaited(&self.left_to_others);
+        }
+    }
+
+    /// Goes on with another peer of the link, or tells the keeper what is wrong with this one.
+    fn look_after_peer(&mut self) {
+        let Some(place) = place() else { return };
+        // SAFETY: as in `become_worker`.
+        let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
+        if self.silo.link.link_mut().take_fault().is_some() {
+            // Without its keeper nobody has the link's control channel.
+            let _ = seats::ask(channel, &seats::Ask::Refuse(self.epoch), None);
+        }
+        let epoch = self.silo.link.epoch();
+        if self.epoch == epoch {
+            return;
+        }
+        self.epoch = epoch;
+        let renewed = seats::ask_for_link(channel).and_then(|(text, descriptors)| {
+            let new: Vec<c_int> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+            self.silo.link.link_mut().renew(&place.terms, Reopened { text, descriptors })?;
+            // The old ones are closed by now.
+            self.of_link.iter().for_each(|fd| set_mark(*fd, Mark::Foreign));
+            new.iter().for_each(|fd| set_mark(*fd, Mark::Own));
+            self.of_link = new;
+            Ok(())
+        });
+        if let Err(why) = renewed {
+            say(&format!("process {} does not go on with the link's new peer: {why}", std::process::id()));
         }
     }
 

@@ -110,6 +110,17 @@ impl<L: Link> SeatedLink<L> {
         self.state.messages.pop_front()
     }
 
+    /// The link.
+    pub const fn link_mut(&mut self) -> &mut L {
+        &mut self.link
+    }
+
+    /// Which of the link's connections the keeper shares.
+    #[inline]
+    pub fn epoch(&self) -> u32 {
+        self.state.memory.link_epoch()
+    }
+
     /// What passed between this seat and others.
     pub const fn passing(&self) -> &PassingCounters {
         &self.state.counters

@@ -40,6 +40,8 @@ const AT_SECRET: usize = AT_KEY + KEY_WORDS;
 const AT_READER: usize = 32;
 const AT_CHANGES: usize = 48;
 const AT_JOINED: usize = 49;
+/// Which of its link's connections the keeper shares now.
+const AT_LINK: usize = 50;
 const AT_SEAT: usize = 64;
 /// Of a seat: when it was taken, as a count, or 0.
 const SEAT_PRESENT: usize = 0;
@@ -201,6 +203,23 @@ impl SharedMemory {
 
     pub(crate) fn note_change(&self) {
         self.word(AT_CHANGES).fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The link's descriptors are others from now on: whoever has a seat asks for them.
+    pub fn set_link_epoch(&self, epoch: u32) {
+        self.word(AT_LINK).store(epoch.into(), Ordering::Release);
+    }
+
+    /// Which descriptors the keeper shares.
+    #[inline]
+    #[must_use]
+    pub fn link_epoch(&self) -> u32 {
+        self.word(AT_LINK).load(Ordering::Acquire) as u32
+    }
+
+    /// Whether any seat sleeps, or is about to.
+    pub(crate) fn is_any_asleep(&self) -> bool {
+        (0..self.seats).any(|seat| self.of_seat(seat, SEAT_ASLEEP).load(Ordering::Relaxed) != 0)
     }
 
     /// A process has the seat from now on.

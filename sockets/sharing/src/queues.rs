@@ -48,6 +48,10 @@ pub trait CommonReceive {
     /// As [`Link::arm`].
     fn arm<'q>(&'q mut self, each: &mut dyn FnMut(BorrowedFd<'q>)) -> Duration;
 
+    /// Nobody sleeps: whoever sends need not wake anybody.
+    #[inline]
+    fn hush(&mut self) {}
+
     /// Frames that were dropped.
     fn dropped(&self) -> u64;
 }
@@ -130,6 +134,23 @@ impl<R: CommonReceive, T: CommonTransmit> QueueSet<R, T> {
         Ok(Self { rx, tx: QueueTx::new(sender, queue, memory, own), capabilities })
     }
 
+    /// The same queues of another connection, in place of those there were. What was not sent is lost.
+    pub fn replace(&mut self, queues: Vec<(R, T)>) {
+        if queues.len() != self.rx.receivers.len() {
+            return;
+        }
+        let (receivers, mut senders): (Vec<R>, Vec<T>) = queues.into_iter().unzip();
+        self.rx.receivers = receivers;
+        self.tx.sender = senders.swap_remove(self.tx.queue);
+        self.tx.counters.tx_dropped += (self.tx.committed - self.tx.sent) as u64;
+        (self.tx.sent, self.tx.committed, self.tx.offered, self.tx.unsent) = (0, 0, false, false);
+    }
+
+    /// Its queues, and the one that it sends to.
+    pub fn sides(&mut self) -> (&mut [R], &mut T) {
+        (&mut self.rx.receivers, &mut self.tx.sender)
+    }
+
     /// What a [`SeatedLink`](crate::SeatedLink) is to know of it.
     pub fn held(&self) -> Held {
         self.rx.held.clone()
@@ -196,6 +217,10 @@ impl<R: CommonReceive> Receive for QueueRx<R> {
         let (count, mut held) = (self.receivers.len(), 0);
         let wanted = if count > 1 { self.own_queues | self.overdue(now) } else { self.own_queues };
         self.first = (self.first + 1) % count;
+        // This seat is up by now.
+        if !self.memory.is_any_asleep() {
+            self.receivers.iter_mut().for_each(CommonReceive::hush);
+        }
         for queue in (0..count).map(|queue| (self.first + queue) % count) {
             let room = max.saturating_sub(self.frames.len());
             if room == 0 {

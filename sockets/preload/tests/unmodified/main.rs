@@ -2,6 +2,7 @@
 //! the kernel as the client.
 
 mod links;
+mod memif;
 mod programs;
 mod server;
 mod serves;

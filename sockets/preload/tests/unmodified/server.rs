@@ -51,6 +51,22 @@ impl Server {
             Over::Xdp { queues } => format!("xdp{queues}"),
         };
         let folder = scratch(&format!("run-{test}-{name}"));
+        let mut this = Self::start_in(folder, over.prepare(), 1);
+        this.keeper.wait_until_open("10.9.0.2:80");
+        wait_for("nginx's pid file", || this.master().is_some());
+        this
+    }
+
+    /// Starts it with so many workers, as the server of a memif interface in its folder.
+    pub fn start_over_memif(test: &str, workers: usize) -> Self {
+        let folder = scratch(&format!("run-{test}-memif"));
+        let link = format!("memif:{}", folder.join("link").display());
+        let this = Self::start_in(folder, &link, workers);
+        wait_for("nginx's pid file", || this.master().is_some());
+        this
+    }
+
+    fn start_in(folder: PathBuf, link: &str, workers: usize) -> Self {
         fs::create_dir_all(folder.join("html")).unwrap();
         let large: Vec<u8> = (0..LARGE).map(|at| (at * 7 / 3) as u8).collect();
         fs::write(folder.join("html/large"), large).unwrap();
@@ -58,30 +74,13 @@ impl Server {
         // Whoever the worker is, it may read.
         let readable = Command::new("chmod").args(["-R", "a+rX"]).arg(&folder).status().unwrap();
         assert!(readable.success());
-        let here = folder.display();
-        let configuration = format!(
-            "worker_processes 1; pid {here}/pid; error_log {here}/error info;
-             events {{ worker_connections 512; }}
-             http {{
-                 access_log {here}/access; sendfile on; client_body_temp_path {here}/body;
-                 server {{
-                     listen 80; listen [::]:81 ipv6only=off;
-                     location / {{ root {here}/html; }}
-                     location = /pid {{ return 200 $pid; }}
-                     location = /whole {{ return 200 $remote_addr:$server_addr:$server_port; }}
-                 }}
-             }}"
-        );
-        fs::write(folder.join("nginx.conf"), configuration).unwrap();
-        for old in ["pid", "access"] {
+        fs::write(folder.join("nginx.conf"), configuration(&folder, workers)).unwrap();
+        for old in ["pid", "access", "done", "done-seen"] {
             let _ = fs::remove_file(folder.join(old));
         }
-        let mut command = Nearside::command(["run", "--link", over.prepare(), "--addr", "10.9.0.2/24"]);
+        let mut command = Nearside::command(["run", "--link", link, "--addr", "10.9.0.2/24"]);
         command.arg("--library").arg(library()).arg("--").args(nginx(&folder));
-        let mut this = Self { keeper: Running::start(&mut command), folder };
-        this.keeper.wait_until_open("10.9.0.2:80");
-        wait_for("nginx's pid file", || this.master().is_some());
-        this
+        Self { keeper: Running::start(&mut command), folder }
     }
 
     /// The number of nginx's master.
@@ -122,6 +121,23 @@ impl Drop for Server {
             let _ = kill_process(master, Signal::TERM);
         }
     }
+}
+
+fn configuration(folder: &Path, workers: usize) -> String {
+    let here = folder.display();
+    format!(
+        "worker_processes {workers}; pid {here}/pid; error_log {here}/error info;
+         events {{ worker_connections 512; }}
+         http {{
+             access_log {here}/access; sendfile on; client_body_temp_path {here}/body;
+             server {{
+                 listen 80; listen [::]:81 ipv6only=off;
+                 location / {{ root {here}/html; }}
+                 location = /pid {{ return 200 $pid; }}
+                 location = /whole {{ return 200 $remote_addr:$server_addr:$server_port; }}
+             }}
+         }}"
+    )
 }
 
 fn nginx(folder: &Path) -> Vec<String> {
