@@ -43,9 +43,11 @@ fn look_after(channel: &OwnedFd, seats: &mut Seats, listeners: &mut Listeners) -
     let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
     drop(fds);
     seats.look_after_link(Clock.now());
-    for (seat, _) in taken.iter().zip(&ready[2..]).filter(|(_, ended)| **ended) {
-        seats.on_left(*seat);
-    }
+    let mut ended: Vec<usize> =
+        taken.iter().zip(&ready[2..]).filter(|(_, ended)| **ended).map(|(seat, _)| *seat).collect();
+    // Of each two things may tell.
+    ended.dedup();
+    ended.into_iter().for_each(|seat| seats.on_left(seat));
     if ready[1] {
         listeners.on_ready()?;
     }

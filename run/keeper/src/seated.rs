@@ -6,6 +6,7 @@ use core::time::Duration;
 use driver::Claim;
 use link::Reopened;
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{PidfdFlags, pidfd_open};
 use say::Failure;
 use seats::Terms;
 use sharing::SharedMemory;
@@ -84,14 +85,31 @@ fn open_xdp(terms: &Terms) -> Result<KeptXdp, Failure> {
     Ok(port)
 }
 
+/// Who has a seat.
+struct Holder {
+    /// Its other end closes when the process ends, or becomes another program.
+    socket: OwnedFd,
+    /// The process. A child of its has the socket's other end as well, and may outlive it.
+    process: Option<OwnedFd>,
+}
+
+impl Holder {
+    fn new(socket: OwnedFd) -> Self {
+        // Who made the pair is who asked.
+        let asked = rustix::net::sockopt::socket_peercred(&socket).ok();
+        let process = asked.and_then(|of| pidfd_open(of.pid, PidfdFlags::empty()).ok());
+        Self { socket, process }
+    }
+}
+
 /// The seats.
 pub(crate) struct Seats {
     kept: Kept,
     memory: SharedMemory,
     /// What wakes each.
     bells: Vec<OwnedFd>,
-    /// The socket of who has each: its other end closes when that process ends.
-    taken: Vec<Option<OwnedFd>>,
+    /// Who has each.
+    taken: Vec<Option<Holder>>,
     waiting: VecDeque<OwnedFd>,
 }
 
@@ -107,9 +125,12 @@ impl Seats {
         Ok(Self { kept, memory, bells, taken: (0..seats).map(|_| None).collect(), waiting: VecDeque::new() })
     }
 
-    /// The sockets of seats that are taken, by number: readable when their process has ended.
+    /// What becomes readable when the process of a seat has ended, with the seat's number.
     pub fn taken(&self) -> impl Iterator<Item = (usize, &OwnedFd)> {
-        self.taken.iter().enumerate().filter_map(|(seat, held)| Some((seat, held.as_ref()?)))
+        let holders = self.taken.iter().enumerate().filter_map(|(seat, holder)| Some((seat, holder.as_ref()?)));
+        holders.flat_map(|(seat, Holder { socket, process })| {
+            [Some(socket), process.as_ref()].into_iter().flatten().map(move |fd| (seat, fd))
+        })
     }
 
     /// What becomes readable when the link has something to do, and the longest time until then.
@@ -192,7 +213,12 @@ impl Seats {
 
     /// Gives seats that are free to those who wait and are still there, the first first.
     fn give(&mut self) {
-        while let Some(seat) = self.taken.iter().position(Option::is_none)
+        // One whose connections others are still ending is given last.
+        let free = |this: &Self| {
+            let free = (0..this.taken.len()).filter(|seat| this.taken[*seat].is_none());
+            free.min_by_key(|seat| this.memory.has_flows(*seat))
+        };
+        while let Some(seat) = free(self)
             && let Some(next) = self.waiting.pop_front()
         {
             match self.kept.share() {
@@ -201,7 +227,7 @@ impl Seats {
                     let all = [memory].into_iter().chain(self.bells.iter().map(AsFd::as_fd));
                     let all: Vec<BorrowedFd<'_>> = all.chain(descriptors.iter().map(AsFd::as_fd)).collect();
                     if seats::give_seat(next.as_fd(), Ok((&format!("{seat} {text}"), &all))).is_ok() {
-                        self.taken[seat] = Some(next);
+                        self.taken[seat] = Some(Holder::new(next));
                     }
                 }
                 Err(why) => {

@@ -5,6 +5,7 @@ use core::ffi::c_int;
 use core::fmt::Display;
 use core::net::{IpAddr, SocketAddr};
 use link::Reopened;
+use posix::Ledger;
 use seats::Terms;
 use sharing::{QueueSet, SharedMemory, seat_of_port};
 use stack::{ReturnPath, Seeds};
@@ -69,6 +70,24 @@ fn open_link(terms: &Terms, given: Reopened, memory: &Arc<SharedMemory>, seat: u
             Ok(AnyLink::Queues(Box::new(set), None))
         }
         _ => Err(io::Error::other(format!("{}: only tap, af_xdp and memif links carry programs", terms.link))),
+    }
+}
+
+/// A seat's connections are noted in the memory that all share: should this process be killed,
+/// another ends them.
+#[derive(Debug)]
+pub struct SharedLedger {
+    pub memory: Arc<SharedMemory>,
+    pub seat: usize,
+}
+
+impl Ledger for SharedLedger {
+    fn on_established(&mut self, number: usize, remote: SocketAddr, local: SocketAddr) {
+        self.memory.note_flow(self.seat, number, remote, local);
+    }
+
+    fn on_ended(&mut self, number: usize) {
+        self.memory.strike_flow(self.seat, number);
     }
 }
 

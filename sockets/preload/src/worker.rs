@@ -1,7 +1,7 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
 use crate::any_link::AnyLink;
-use crate::given::{Given, OwnPorts, mac_of, seeds};
+use crate::given::{Given, OwnPorts, SharedLedger, mac_of, seeds};
 use crate::kernel::{self, call, is_listened_on};
 use crate::marks::{Mark, set_mark};
 use core::cell::{Cell, UnsafeCell};
@@ -18,10 +18,14 @@ use silo::Silo;
 use stack::{Address, Config, LinkOffload, Stack};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use wire::Time;
 
 /// The link is asked whether it is up, and a client's connection is made, this often.
 const LOOK_AFTER_LINK: Duration = Duration::from_millis(10);
+
+/// Places that are looked at then for connections of a process that was killed: some 25,000 a second.
+const MOST_LOST: usize = 256;
 
 /// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
 const MOST_PENDING: usize = 16 * 1448;
@@ -47,6 +51,10 @@ pub struct SeatedWorker {
     of_link: Vec<c_int>,
     /// Which of the link's connections those are of.
     epoch: u32,
+    /// How many changes of seats and doors it has looked around after.
+    changes: u64,
+    /// There may be more connections of a process that was killed.
+    has_lost: bool,
 }
 
 /// Descriptors that a wait is about, where the caller has few.
@@ -59,6 +67,7 @@ impl SeatedWorker {
         let (seats, secrets) = (memory.seats(), memory.secrets());
         let mac = link.mac().unwrap_or_else(|| mac_of(terms));
         let receiving = link.held();
+        let ledger = SharedLedger { memory: Arc::clone(&memory), seat: number };
         let link = SeatedLink::new(link, receiving, memory, number, bells)?;
         let capabilities = link.capabilities();
         let mut config = Config::new(mac, capabilities.mtu);
@@ -77,6 +86,7 @@ impl SeatedWorker {
         stack.on_link_up();
         let mut app = SocketTable::new(Defaults::default());
         app.share_ports();
+        app.set_ledger(Box::new(ledger));
         let silo = Silo { link, stack, app };
         Ok(Self {
             silo,
@@ -90,6 +100,8 @@ impl SeatedWorker {
             held,
             of_link,
             epoch,
+            changes: u64::MAX,
+            has_lost: false,
         })
     }
 
@@ -110,8 +122,8 @@ impl SeatedWorker {
     pub fn turn(&mut self) {
         let now = Clock.now();
         self.turns += 1;
-        let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK;
-        if is_due || self.listener_closed || self.epoch != self.silo.link.epoch() {
+        let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed;
+        if is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes() {
             self.look_after_link(now);
         }
         let turn = self.silo.turn(now);
@@ -146,6 +158,12 @@ impl SeatedWorker {
     fn look_after_link(&mut self, now: Time) {
         self.looked_after = now;
         self.look_after_peer();
+        self.changes = self.silo.link.changes();
+        let mut looks = MOST_LOST;
+        while let Some((remote, local)) = self.silo.link.take_lost(&mut looks) {
+            self.calls().end_lost(remote, local);
+        }
+        self.has_lost = looks == 0;
         let state = self.silo.link.poll_control(now);
         if core::mem::replace(&mut self.carrier, state) == LinkState::Down && state == LinkState::Up {
             self.silo.stack.on_link_up();
@@ -248,7 +266,8 @@ impl SeatedWorker {
                 *place = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             }
         });
-        let timeout = timeout.min(due).min(nap).min(LONGEST_SLEEP);
+        let longest = if self.has_lost { LOOK_AFTER_LINK } else { LONGEST_SLEEP };
+        let timeout = timeout.min(due).min(nap).min(longest);
         let timeout =
             libc::timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
         // The kernel's own set has 8 bytes; it writes what is left of the time, which is a local.
@@ -295,6 +314,11 @@ impl SeatedWorker {
     /// The process ends: what was written leaves, and is waited for until the peers have it, for
     /// nobody else would send it again. On the kernel's sockets that is the kernel's affair.
     fn leave(&mut self) {
+        self.finish();
+        self.silo.link.forget_flows();
+    }
+
+    fn finish(&mut self) {
         let ours: Vec<i32> = self.silo.app.ours().collect();
         for fd in ours {
             let closed = self.calls().close(fd);

@@ -21,6 +21,7 @@
 //! each word is an atomic that is copied once and checked, and each frame is copied out of its ring
 //! before anybody looks at it. So the worst is a lost or foreign frame, as from any network.
 
+mod flows;
 mod link;
 mod memory;
 mod passing;

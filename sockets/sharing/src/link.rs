@@ -40,8 +40,7 @@ impl<L: Link> SeatedLink<L> {
         if own >= memory.seats() || bells.len() != memory.seats() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no such seat"));
         }
-        let keeps_new = held.as_ref().is_some_and(Held::are_several);
-        Ok(Self { link, state: SeatState::new(memory, own, bells, keeps_new), held })
+        Ok(Self { link, state: SeatState::new(memory, own, bells), held })
     }
 
     /// Where this seat accepts from now on: ports, and whether it watches for connections to them.
@@ -110,9 +109,37 @@ impl<L: Link> SeatedLink<L> {
         self.state.messages.pop_front()
     }
 
+    /// The next connection of a process that was killed, whose peer is to hear of it from this seat:
+    /// its remote and its local end. Answers come here. Looks at `looks` places at most.
+    pub fn take_lost(&mut self, looks: &mut usize) -> Option<(SocketAddr, SocketAddr)> {
+        let state = &mut self.state;
+        let memory = &state.memory;
+        let own = if *looks > 0 { state.lost.pop_front() } else { None };
+        let (remote, local) = if let Some(own) = own {
+            *looks -= 1;
+            own
+        } else {
+            let mut left = (0..memory.seats()).filter(|seat| memory.joined(*seat) == 0 && memory.has_flows(*seat));
+            left.find_map(|seat| memory.take_flow(seat, looks))?
+        };
+        memory.set_hint(state.hasher.hash(&Tuple::of(remote, local)), state.own);
+        Some((remote, local))
+    }
+
+    /// This process ends, and has seen to its connections.
+    pub fn forget_flows(&self) {
+        self.state.memory.strike_flows(self.state.own);
+    }
+
     /// The link.
     pub const fn link_mut(&mut self) -> &mut L {
         &mut self.link
+    }
+
+    /// Counts what changed of seats and doors.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.state.memory.changes()
     }
 
     /// Which of the link's connections the keeper shares.
@@ -160,7 +187,9 @@ impl<R: Receive> SeatedRx<'_, R> {
         if self.state.others.is_empty() {
             self.state.straight = count;
         } else {
+            let own_frames = self.held.map_or(0, Held::own_frames);
             for index in 0..count {
+                self.state.keeps_new = index < own_frames;
                 if self.state.keeps(self.link.frame(index), self.link.verified(index)) {
                     self.state.behind.push(Behind::Own(index));
                 }

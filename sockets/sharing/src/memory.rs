@@ -18,6 +18,11 @@ pub const QUEUES_MAX: usize = 32;
 /// What the memory begins with: "NEARSHR" and the version of all that is in it.
 const MAGIC: u64 = 0x4e45_4152_5348_5202;
 
+/// Connections of a seat that are noted; the peers of others hear of its end when they next send.
+pub(crate) const FLOWS: usize = 1 << 16;
+/// Words of each: ports, the remote address, the local one.
+pub(crate) const FLOW_WORDS: usize = 5;
+
 /// Words of a ring: 256 KiB, three of the largest frames and some 170 full ones.
 pub(crate) const RING: usize = 1 << 15;
 /// Flows whose seat is remembered; others are asked for from seat to seat.
@@ -47,6 +52,8 @@ const AT_SEAT: usize = 64;
 const SEAT_PRESENT: usize = 0;
 /// Ports that it has listeners on, as a count.
 const SEAT_DOORS: usize = 1;
+/// Places up to which its connections are noted, as a count.
+const SEAT_FLOWS: usize = 2;
 /// Seats whose rings to it have news, as bits.
 const SEAT_ARRIVED: usize = 16;
 /// It sleeps, or is about to.
@@ -260,6 +267,17 @@ impl SharedMemory {
         self.note_change();
     }
 
+    /// Where a seat's connections are noted, and up to which place.
+    pub(crate) fn flows(&self, seat: usize) -> &[AtomicU64] {
+        let at = AT_RINGS + self.seats * self.seats * RING_WORDS + seat * FLOWS * FLOW_WORDS;
+        self.words().get(at..at + FLOWS * FLOW_WORDS).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn flow_count(&self, seat: usize) -> &AtomicU64 {
+        self.of_seat(seat, SEAT_FLOWS)
+    }
+
     fn doors(&self, seat: usize, door: Door) -> &[AtomicU64] {
         let at = AT_DOORS + (seat * 2 + door as usize) * PORT_WORDS;
         &self.words()[at..at + PORT_WORDS]
@@ -400,7 +418,7 @@ impl SharedMemory {
 }
 
 const fn words_of(seats: usize) -> usize {
-    AT_RINGS + seats * seats * RING_WORDS
+    AT_RINGS + seats * seats * RING_WORDS + seats * FLOWS * FLOW_WORDS
 }
 
 impl AsFd for SharedMemory {

@@ -2,6 +2,7 @@
 
 use crate::memory::{Door, SharedMemory};
 use crate::ring::{Note, Positions};
+use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -52,7 +53,8 @@ pub struct PassingCounters {
 pub(crate) struct SeatState {
     pub memory: Arc<SharedMemory>,
     pub own: usize,
-    /// New connections that come by this seat's queues are its own, where it watches for them.
+    /// The frame at hand came by a queue of this seat alone: a new connection is its own, where it
+    /// watches for it.
     pub keeps_new: bool,
     /// What wakes each seat.
     pub bells: Vec<OwnedFd>,
@@ -74,6 +76,8 @@ pub(crate) struct SeatState {
     pub parked: Vec<Parked>,
     /// What workers said to this one, and it did not hear yet.
     pub messages: VecDeque<Vec<u8>>,
+    /// Connections of the process that had the seat before, and was killed.
+    pub lost: VecDeque<(SocketAddr, SocketAddr)>,
     /// Flows that were left to other seats, in order: who asks for them here asks there.
     pub moved: VecDeque<(u64, usize)>,
     /// How many changes those that are parked were held against.
@@ -110,13 +114,16 @@ pub(crate) struct Parked {
 
 impl SeatState {
     /// Takes the seat.
-    pub fn new(memory: Arc<SharedMemory>, own: usize, bells: Vec<OwnedFd>, keeps_new: bool) -> Self {
+    pub fn new(memory: Arc<SharedMemory>, own: usize, bells: Vec<OwnedFd>) -> Self {
         let (filling, emptying) = (Positions::filling(&memory, own), Positions::emptying(&memory, own));
         let hasher = Hasher::new(memory.key());
+        // Their places are this process's from now on.
+        let mut looks = usize::MAX;
+        let lost = core::iter::from_fn(|| memory.take_flow(own, &mut looks)).collect();
         memory.join(own);
         let mut this = Self {
             own,
-            keeps_new,
+            keeps_new: false,
             bells,
             hasher,
             filling,
@@ -130,6 +137,7 @@ impl SeatState {
             awaited: Vec::new(),
             parked: Vec::new(),
             messages: VecDeque::new(),
+            lost,
             moved: VecDeque::new(),
             parked_seen: 0,
             asleep: false,

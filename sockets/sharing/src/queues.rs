@@ -8,7 +8,7 @@
 use crate::memory::{QUEUES_MAX, SharedMemory, Turn};
 use core::hint::{cold_path, spin_loop};
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
 use std::io;
@@ -69,23 +69,28 @@ pub trait CommonTransmit {
     fn kick(&mut self) -> bool;
 }
 
-/// The queues that a process is amid receiving from, as bits.
-#[derive(Clone, Debug)]
-pub struct Held {
-    queues: Arc<AtomicU64>,
-    count: usize,
+/// What a process is amid receiving.
+#[derive(Clone, Debug, Default)]
+pub struct Held(Arc<Burst>);
+
+#[derive(Debug, Default)]
+struct Burst {
+    /// The queues, as bits.
+    queues: AtomicU64,
+    /// Frames of those that are this seat's alone: they come first.
+    own_frames: AtomicUsize,
 }
 
 impl Held {
-    /// Whether the link has more than one.
-    #[must_use]
-    pub const fn are_several(&self) -> bool {
-        self.count > 1
+    /// Frames at the front of the burst that came by queues of this seat alone: new connections
+    /// among them are its own.
+    pub(crate) fn own_frames(&self) -> usize {
+        self.0.own_frames.load(Ordering::Relaxed)
     }
 
     /// Others may receive from them again.
     pub(crate) fn let_go(&self, memory: &SharedMemory, own: usize) {
-        let mut bits = self.queues.swap(0, Ordering::Relaxed);
+        let mut bits = self.0.queues.swap(0, Ordering::Relaxed);
         while bits != 0 {
             memory.end_turn(bits.trailing_zeros() as usize, Turn::Receive, own);
             bits &= bits - 1;
@@ -116,7 +121,6 @@ impl<R: CommonReceive, T: CommonTransmit> QueueSet<R, T> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "there are no such queues or seat"));
         }
         let (receivers, mut senders): (Vec<R>, Vec<T>) = queues.into_iter().unzip();
-        let held = Held { queues: Arc::default(), count: receivers.len() };
         let queue = own % senders.len();
         let sender = senders.swap_remove(queue);
         let rx = QueueRx {
@@ -124,8 +128,9 @@ impl<R: CommonReceive, T: CommonTransmit> QueueSet<R, T> {
             memory: Arc::clone(&memory),
             own,
             own_queues: u64::MAX,
+            is_divided: false,
             seen: u64::MAX,
-            held,
+            held: Held::default(),
             first: 0,
             frames: Vec::new(),
             bytes: Vec::new(),
@@ -165,6 +170,8 @@ pub struct QueueRx<R> {
     own: usize,
     /// The queues that this seat reads, as bits; what waits in others for too long it reads as well.
     own_queues: u64,
+    /// No other seat reads the same.
+    is_divided: bool,
     /// How many changes of seats and doors that is from.
     seen: u64,
     held: Held,
@@ -187,7 +194,8 @@ impl<R: CommonReceive> QueueRx<R> {
         if holders.is_empty() {
             holders = seats.collect();
         }
-        self.own_queues = if self.receivers.len() == 1 || self.receivers.len() < holders.len() {
+        self.is_divided = self.receivers.len() > 1 && self.receivers.len() >= holders.len();
+        self.own_queues = if !self.is_divided {
             all
         } else {
             let queues = (0..self.receivers.len()).filter(|queue| holders[queue % holders.len()] == self.own);
@@ -221,7 +229,13 @@ impl<R: CommonReceive> Receive for QueueRx<R> {
         if !self.memory.is_any_asleep() {
             self.receivers.iter_mut().for_each(CommonReceive::hush);
         }
-        for queue in (0..count).map(|queue| (self.first + queue) % count) {
+        let mut own_frames = 0;
+        let own_queues = self.own_queues;
+        let order = |own: bool| {
+            let all = (0..count).map(|queue| (self.first + queue) % count);
+            all.filter(move |queue| (own_queues >> queue & 1 != 0) == own)
+        };
+        for queue in order(true).chain(order(false)) {
             let room = max.saturating_sub(self.frames.len());
             if room == 0 {
                 break;
@@ -237,8 +251,12 @@ impl<R: CommonReceive> Receive for QueueRx<R> {
             self.memory.set_looked(queue, now);
             let frames = &mut self.frames;
             receiver.take(room, &mut self.bytes, &mut |bytes, verified| frames.push((bytes, verified)));
+            if self.is_divided && own_queues >> queue & 1 != 0 {
+                own_frames = self.frames.len();
+            }
         }
-        self.held.queues.store(held, Ordering::Relaxed);
+        self.held.0.queues.store(held, Ordering::Relaxed);
+        self.held.0.own_frames.store(own_frames, Ordering::Relaxed);
         self.counters.rx_frames += self.frames.len() as u64;
         self.counters.rx_bytes += self.bytes.len() as u64;
         self.frames.len()

@@ -4,10 +4,11 @@ use crate::server::{CURL, LARGE, NGINX, Over, Server, get, is_followed, send, wo
 use interop::{in_namespace, output, wait_for};
 use rustix::process::Signal;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 pub fn nginx_serves_as_it_is(over: Over) {
     in_namespace(&[NGINX, CURL], move || {
@@ -48,7 +49,15 @@ pub fn a_worker_that_is_killed_is_replaced(over: Over) {
         let _server = Server::start(over, "killed");
         for _ in 0..5 {
             let killed = worker();
+            // Clients that wait for nothing hear of it as well.
+            let mut idle: Vec<_> = (0..20).map(|_| TcpStream::connect("10.9.0.2:80").unwrap()).collect();
+            assert_eq!(worker(), killed, "all are its");
             send(killed, Signal::KILL);
+            for client in &mut idle {
+                client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+                let failed = client.read(&mut [0]).expect_err("it is reset");
+                assert_eq!(failed.kind(), ErrorKind::ConnectionReset, "{failed}");
+            }
             wait_for("another worker", || {
                 let asked = Command::new("curl").args(["-s", "--max-time", "5", "http://10.9.0.2/pid"]).output();
                 let answer = String::from_utf8(asked.unwrap().stdout).unwrap();

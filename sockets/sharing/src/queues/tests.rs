@@ -91,6 +91,9 @@ impl Scene {
     }
 }
 
+/// Frames from this number on come by another seat's queue.
+const FOREIGN: u8 = 100;
+
 /// A time when nothing is due.
 const NOW: Time = Time::from_nanos(1_000_000_000);
 
@@ -99,6 +102,8 @@ fn turn(set: &mut QueueSet<Side, Side>, memory: &SharedMemory, own: usize, now: 
     let held = set.held();
     let (rx, _) = set.split();
     let count = rx.receive(now, 32);
+    let foreign = (0..count).position(|index| rx.frame(index)[0] >= FOREIGN).unwrap_or(count);
+    assert_eq!(held.own_frames(), if rx.is_divided { foreign } else { 0 });
     let seen = (0..count).map(|index| {
         assert_eq!(rx.verified(index), rx.frame(index)[0].is_multiple_of(2));
         rx.frame(index)[0]
@@ -190,13 +195,15 @@ fn queues_are_divided_among_those_who_accept() {
     scene.arrive(1, [4]);
     assert_eq!(all(NOW), [vec![], vec![2, 3], vec![4]]);
     // One of them is away for long.
-    scene.arrive(1, [5]);
+    scene.arrive(1, [105]);
+    scene.arrive(0, [5]);
     let later = NOW + OVERDUE;
-    assert_eq!(turn(&mut seats[1], &scene.memory, 1, NOW), []);
+    assert_eq!(turn(&mut seats[1], &scene.memory, 1, NOW), [5]);
     assert_eq!(seats[1].arm(&mut |_| {}), LOOK_AFTER_OVERDUE);
-    assert_eq!(turn(&mut seats[1], &scene.memory, 1, later), [5]);
+    scene.arrive(0, [6]);
+    assert_eq!(turn(&mut seats[1], &scene.memory, 1, later), [6, 105]);
     // And ends.
     scene.memory.vacate(2);
-    scene.arrive(1, [6]);
-    assert_eq!(turn(&mut seats[1], &scene.memory, 1, later), [6]);
+    scene.arrive(1, [7]);
+    assert_eq!(turn(&mut seats[1], &scene.memory, 1, later), [7]);
 }
