@@ -119,7 +119,8 @@ impl LoadArgs {
             let streams = StreamingPlan { load: plan.clone(), rate: stream.rate, player: stream.player };
             streams.check().map_err(|why| format!("--stream: {why}"))?;
         }
-        Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan(), notes })
+        let worker = self.worker.plan();
+        Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan(), notes, worker })
     }
 }
 
