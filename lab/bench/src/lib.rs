@@ -53,6 +53,7 @@ pub mod hosts;
 pub mod http2;
 pub mod kernel;
 mod linux;
+pub mod media;
 pub mod noise;
 pub mod offered;
 mod ordinary;

@@ -4,7 +4,7 @@ use bench::cost::{self, Around, Case, CostArgs, CostSide};
 use bench::pace::{self, PaceArgs};
 use bench::{
     BenchError, bodies, connections, dpdk, frame_server, frames, generator, generator_http2, goodput, grpc, hosts,
-    http2, kernel, noise, offered, packet, proxied, readers, sealing, silos, site, slow, squeezed, storm, tls,
+    http2, kernel, media, noise, offered, packet, proxied, readers, sealing, silos, site, slow, squeezed, storm, tls,
     uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
@@ -181,6 +181,8 @@ enum Command {
     Slow(slow::Plan),
     /// Long bodies of requests and answers passed on by an nginx.conf, beside nginx
     Bodies(bodies::Plan),
+    /// Films that are larger than memory, by TLS over memif: streams and downloads, beside io_uring alone
+    Media(media::Plan),
     /// 10,000 hosts by an nginx.conf, beside one: a request, and a reload
     Hosts(HostsArgs),
     /// A download over a link, alone and beside readers that take nothing
@@ -298,6 +300,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Squeezed(args) => squeezed::run(&args.plan()?),
         Command::Proxy(args) => proxied::run(&args.plan()?),
         Command::Slow(plan) => slow::run(&plan, &program(plan.nearside.clone())?),
+        Command::Media(plan) => media::run(&plan, &program(plan.nearside.clone())?),
         Command::Bodies(plan) => bodies::run(&plan, &program(plan.nearside.clone())?),
         Command::Hosts(args) => hosts::run(&args.plan()?),
         Command::Readers(plan) => readers::run(&plan, &program(plan.nearside.clone())?),

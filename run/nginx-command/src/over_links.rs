@@ -21,7 +21,7 @@ pub fn path(
     rules: &[SocketRules],
     process: &ProcessRules,
 ) -> Result<(ServePath, usize), String> {
-    let NginxLinks { host, counted, restart } = links;
+    let NginxLinks { host, counted, restart, media_bytes: _ } = links;
     let listen = Box::new(listen(host, &program.listeners, rules)?);
     let mut host = host.clone();
     if !counted {

@@ -45,6 +45,8 @@ pub struct NginxLinks {
     pub counted: bool,
     /// How to restart; `None` where another process cannot have the links.
     pub restart: Option<RestartPlan>,
+    /// Memory for blocks of large files, for all silos together; 0: each answer has what is read for it.
+    pub media_bytes: usize,
 }
 
 /// What no configuration says of workers.

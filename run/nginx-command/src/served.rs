@@ -56,9 +56,13 @@ pub fn plan(
         given.extend(over_sockets::given(kernel));
     }
     let settings = Settings { file: Some(path), given };
+    let mut server = server(program, &process, (connections, &plan.exempt));
+    if let (Some(links), Some(directory)) = (&plan.links, server.content.directory_mut()) {
+        directory.media_bytes = links.media_bytes;
+    }
     let user = process.user_and_group();
     Ok(ServePlan {
-        server: server(program, &process, (connections, &plan.exempt)),
+        server,
         path: data_path,
         settings,
         check: false,

@@ -7,6 +7,7 @@ pub fn share(mut server: server::Config, connections: usize, workers: usize) -> 
     limits.streams = limits.streams.div_ceil(workers);
     limits.stream_bytes = limits.stream_bytes.div_ceil(workers);
     if let Some(directory) = server.content.directory_mut() {
+        directory.media_bytes /= workers;
         directory.cache_bytes = directory.cache_bytes.div_ceil(workers).max(directory.cache_file_bytes);
     }
     server

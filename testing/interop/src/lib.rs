@@ -10,6 +10,7 @@ pub mod cable;
 mod keep_alive;
 mod namespace;
 mod program;
+mod raised;
 mod site;
 pub mod testpmd;
 pub mod veth;
@@ -17,6 +18,7 @@ pub mod veth;
 pub use keep_alive::ask;
 pub use namespace::{Program, in_namespace, ip, leave_out, wait_for};
 pub use program::{Nearside, Running, has_libdpdk, output};
+pub use raised::Raised;
 pub use site::{SITE_LARGE, SITE_SMALL, copy_program, scratch, scratch_of, sha256, site};
 
 /// The kernel's side of the TAP, which the program sets up itself.

@@ -1,6 +1,6 @@
 //! SIGHUP: another release of a site is served, and no connection notices.
 
-use interop::{Nearside, Running, STACK, TAP, ask, in_namespace, output, scratch, wait_for};
+use interop::{Nearside, Raised, Running, STACK, TAP, ask, in_namespace, output, scratch, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -115,6 +115,7 @@ fn counter(page: &Path, name: &str) -> (u64, usize) {
 fn releases_follow(server: Running, site: &Site, page: &Path, address: (&str, u16)) {
     let shared = Shared::default();
     thread::scope(|scope| {
+        let stop = Raised(&shared.stop);
         // Threads of a scope are in the namespace of the one that made them.
         let clients: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| client(address, &shared))).collect();
         let more = |count: usize| {
@@ -142,7 +143,7 @@ fn releases_follow(server: Running, site: &Site, page: &Path, address: (&str, u1
         server.signal(Signal::HUP);
         wait_for("a word about it", || server.said().contains("what was served is served on"));
         more(THREADS * EACH);
-        shared.stop.store(true, Ordering::SeqCst);
+        drop(stop);
         clients.into_iter().for_each(|client| client.join().unwrap());
     });
     // Not one connection more than at the start, but for those of the wait for it.

@@ -129,6 +129,14 @@ app::counters! {
         stream_chunks,
         /// Pieces of files that the data path sent by itself.
         file_pieces,
+        /// Gauge: bytes of memory for blocks of large files, which streams share.
+        block_bytes,
+        /// Blocks of large files that were read.
+        block_reads,
+        /// Blocks that streams found in memory.
+        block_hits,
+        /// Pieces read for one stream alone, because all blocks were being sent or read.
+        block_misses,
         /// Bytes of files taken back from peers that did not take them, because
         /// others wanted the memory; sent again if they go on.
         stream_bytes_taken_back,

@@ -2,7 +2,7 @@
 
 use crate::Files;
 use crate::ids::{EntryId, WorkId};
-use crate::reader::{Done, Reader};
+use crate::reader::{Done, ReadAnswer, ReadFor, Reader};
 use crate::store::{Freshness, Kind, NoEntry};
 use crate::stream::Stream;
 use crate::work::Work;
@@ -292,7 +292,13 @@ impl Files {
             let Some(done) = Reader::take(&mut self.reader) else { return };
             match done {
                 Done::LookUp { entry, found } => self.on_found(replies, entry, found),
-                Done::Read { work, buffer, outcome } => self.on_chunk(replies, work, buffer, outcome),
+                Done::Looked { work, outcome } => self.on_looked(replies, work, outcome),
+                Done::Read(ReadAnswer { whom: ReadFor::Stream(work), buffer, outcome, .. }) => {
+                    self.on_chunk(replies, work, buffer, outcome);
+                }
+                Done::Read(ReadAnswer { whom: ReadFor::Block(block), buffer, from, outcome, .. }) => {
+                    self.on_block(replies, block, (buffer, from), outcome);
+                }
                 Done::Listed { work, listing } => self.on_listed(work, listing),
                 Done::RealPath { work, path, found } => self.on_real_path(work, path, found),
                 Done::Cut { work, outcome } => self.on_cut(work, outcome),

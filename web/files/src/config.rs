@@ -22,6 +22,11 @@ pub struct Directory {
     /// The largest file held in memory as a whole; larger ones are streamed.
     /// Default 1 MiB, at most `cache_bytes`.
     pub cache_file_bytes: usize,
+    /// Bytes of memory for blocks of larger files, which all streams of this silo send from, where the
+    /// data path does not send files by itself. For content that is larger than memory and is not
+    /// to go through the page cache: blocks are read past it. Default 0: each stream has what
+    /// is read for it alone. Less than 16 blocks of 256 KiB are none.
+    pub media_bytes: usize,
     /// Paths remembered, those without a file included. Default 8,192; about
     /// 500 bytes each beside their content.
     pub cache_entries: usize,
@@ -99,6 +104,7 @@ impl Directory {
             symlinks: Symlinks::Off,
             cache_bytes: 64 << 20,
             cache_file_bytes: 1 << 20,
+            media_bytes: 0,
             cache_entries: 8192,
             revalidate: Duration::from_secs(1),
             types: Vec::new(),

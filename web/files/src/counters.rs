@@ -43,6 +43,14 @@ app::counters! {
         streams_open,
         /// Chunks of files streamed.
         stream_chunks,
+        /// Gauge: bytes of memory for blocks of large files that streams share.
+        block_bytes,
+        /// Blocks that were read.
+        block_reads,
+        /// Blocks that streams found in memory.
+        block_hits,
+        /// Pieces that were read for one stream alone, because all blocks were being sent or read.
+        block_misses,
         /// Pieces of files that the data path sent by itself.
         file_pieces,
         /// Bytes of files taken back from peers that did not take them, because

@@ -7,7 +7,7 @@ use rustix::fs::Stat;
 const RACY_SECONDS: u64 = 2;
 
 /// What tells one state of a file from another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Identity {
     pub device: u64,
     pub inode: u64,
@@ -19,6 +19,10 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// That of no file.
+    pub const NONE: Self =
+        Self { device: 0, inode: 0, size: 0, modified: (0, 0), changed: (0, 0), attributes: (0, 0, 0, 0) };
+
     pub fn of(stat: &Stat) -> Self {
         Self {
             device: stat.st_dev,

@@ -14,6 +14,7 @@
 //! | `answer` | from a request to a reply |
 //! | `guest`, `folder` | files and lists of them for a handler with rules of its own |
 //! | `pump`, `stream` | large files, a piece at a time |
+//! | `media`, `blocks` | those that are larger than memory: blocks that streams share |
 //! | `excerpt` | what is sent in place of a file: bytes, and behind them some of it |
 //! | `cut`, `cuts` | films from a time on, and who waits for them |
 //! | `work` | requests that are not answered at once |
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod blocks;
 mod config;
 mod counters;
 mod cut;
@@ -34,6 +36,7 @@ mod guest;
 mod identity;
 mod ids;
 mod links;
+mod media;
 mod prepared;
 mod pump;
 mod reader;
@@ -101,6 +104,8 @@ pub struct Files {
     listings: Vec<(u32, Listing)>,
     real_paths: Vec<(u32, Box<[u8]>, RealPath)>,
     cuts: cuts::Cuts,
+    /// What streams share of large files, if they do.
+    blocks: Option<blocks::Blocks>,
 }
 
 /// New rules for a [`Files`] that goes on, made ready by a thread that may wait.
@@ -159,6 +164,7 @@ impl Files {
             listings: Vec::new(),
             real_paths: Vec::new(),
             cuts: cuts::Cuts::default(),
+            blocks: blocks::Blocks::new(directory.media_bytes),
         }
     }
 
@@ -204,6 +210,7 @@ impl Files {
             far_bytes: self.far_reads().map(|(_, reads)| reads.bytes()).sum(),
             far_frames: self.far_reads().map(|(_, reads)| reads.frames()).sum(),
             requests_waiting: u64::from(self.working),
+            block_bytes: self.blocks.as_ref().map_or(0, |blocks| blocks.bytes() as u64),
             cache_looks: self.store.looks,
             cache_evictions: self.store.evictions,
             ..self.counters

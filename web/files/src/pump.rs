@@ -14,11 +14,13 @@
 //! want it, and read again if they ever go on.
 
 use crate::Files;
+use crate::blocks::BlockPlace;
 use crate::config::SMALL_CHUNK;
 use crate::ids::{EntryId, WorkId};
-use crate::reader::Job;
+use crate::media::{NextSlice, next_slice};
+use crate::reader::{Job, ReadFor};
 use crate::store::Kind;
-use crate::stream::{Layout, POLLED, STALLED, Stream, StreamHead};
+use crate::stream::{Layout, POLLED, Queued, STALLED, Stream, StreamHead};
 use crate::work::Work;
 use crate::worker::{ReadOutcome, Source};
 use app::Body;
@@ -76,6 +78,7 @@ impl Files {
             asking: 0,
             queued: VecDeque::new(),
             spare: Vec::new(),
+            block: None,
             charged: 0,
             tail: 0..0,
             taken: replies.flow(id).taken,
@@ -112,8 +115,8 @@ impl Files {
         if stream.asked {
             return;
         }
-        stream.reclaim();
         let ReplyFlow { unsent, room: carried, taken, .. } = replies.flow(id);
+        stream.reclaim(unsent);
         // What is sent at a rate is read a piece at a time.
         let sends_files = self.streams.sends_files != Some(false) && stream.rate.is_none() && !stream.is_read;
         let now = replies.now();
@@ -154,12 +157,34 @@ impl Files {
         if full && unsent > 0 {
             return;
         }
-        let Some(Work { stream: Some(stream), .. }) = self.works.get(work) else { return };
         if full {
             // However many there are, each goes on.
             piece = piece.min(SMALL_CHUNK);
         }
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece).min(room);
+        self.send_or_read(replies, work, range.start, length);
+    }
+
+    /// Sends so many bytes of the content from `start` on, if they are in a block that is shared, or waits for
+    /// them; else they are read for this stream alone.
+    fn send_or_read<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, start: u64, length: usize) {
+        let Some(Work { stream: Some(stream), .. }) = self.works.get(work) else { return };
+        let next = match &mut self.blocks {
+            Some(blocks) => {
+                let (reader, counters) = (&mut self.reader, &mut self.counters);
+                next_slice(blocks, (work, stream), reader, counters, (length, self.second))
+            }
+            None => NextSlice::Alone,
+        };
+        match next {
+            NextSlice::Alone => {}
+            NextSlice::OfBlock(body, from, to) => return self.send_slice(replies, work, (&body, from, to)),
+            NextSlice::Waits => {
+                stream.asked = true;
+                self.working += 1;
+                return;
+            }
+        }
         if let Some(rate) = &mut stream.rate {
             rate.queued += length as u64;
         }
@@ -169,8 +194,9 @@ impl Files {
         let buffer = stream.buffer_for(length);
         self.streams.charge(stream);
         let source = Arc::clone(&stream.source);
-        let offset = stream.layout.in_file(range.start);
-        self.reader.submit(Job::Read { work, source, offset, length, buffer });
+        let offset = stream.layout.in_file(start);
+        let whom = ReadFor::Stream(work);
+        self.reader.submit(Job::Read { whom, source, offset, length, buffer });
     }
 
     /// As [`Files::pump`], where what comes next is in memory: its share of that is queued, and
@@ -218,9 +244,9 @@ impl Files {
         let looks = stream.head.is_some() && room == 0;
         if looks {
             stream.asked = true;
-            let (source, buffer) = (Arc::clone(&stream.source), Vec::new());
+            let source = Arc::clone(&stream.source);
             self.working += 1;
-            self.reader.submit(Job::Read { work, source, offset: 0, length: 0, buffer });
+            self.reader.submit(Job::Look { work, source });
         }
         if let Some(Work { stream: Some(stream), .. }) = self.works.get(work) {
             self.streams.charge(stream);
@@ -259,8 +285,9 @@ impl Files {
         if stream.asked {
             return;
         }
-        stream.reclaim();
-        self.streams.look(stream, replies.flow(id).taken, now);
+        let ReplyFlow { unsent, taken, .. } = replies.flow(id);
+        stream.reclaim(unsent);
+        self.streams.look(stream, taken, now);
         self.streams.charge(stream);
         let (share, still) = (self.streams.share(stream, open, &self.limits, now), now.since(stream.moved));
         if still < STALLED || stream.holds() <= share {
@@ -275,9 +302,7 @@ impl Files {
         if taken > 0 {
             stream.go_back(taken);
             self.counters.stream_bytes_taken_back += taken;
-            while stream.queued.back().is_some_and(Body::is_free) {
-                stream.queued.pop_back();
-            }
+            stream.give_back(taken as usize);
         }
         self.streams.charge(stream);
         if still >= GONE && stream.charged > 0 && stream.holds() > share {
@@ -301,10 +326,9 @@ impl Files {
             self.send_file(replies, work);
         } else if unsent as u64 <= FILE_PIECE {
             stream.asked = true;
-            let (source, buffer) = (Arc::clone(&stream.source), Vec::new());
+            let source = Arc::clone(&stream.source);
             self.working += 1;
-            // Reads nothing, but opens the file and looks at it.
-            self.reader.submit(Job::Read { work, source, offset: 0, length: 0, buffer });
+            self.reader.submit(Job::Look { work, source });
         }
     }
 
@@ -350,6 +374,16 @@ impl Files {
         stream.send_delimiters(replies, *id);
     }
 
+    /// A file was looked at, and is open.
+    pub(crate) fn on_looked<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, outcome: ReadOutcome) {
+        if self.take_outcome(replies, work, outcome) {
+            if let Some((_, stream)) = self.stream(work) {
+                stream.vetted = FILE_PIECE;
+            }
+            self.send_file(replies, work);
+        }
+    }
+
     /// A piece was read.
     pub(crate) fn on_chunk<R: Replies + ?Sized>(
         &mut self,
@@ -358,21 +392,7 @@ impl Files {
         buffer: Vec<u8>,
         outcome: ReadOutcome,
     ) {
-        let Some((_, stream)) = self.stream(work) else { return };
-        if outcome != ReadOutcome::Intact {
-            let unsent = stream.head.is_some();
-            self.break_stream(replies, work, unsent, outcome);
-            return;
-        }
-        stream.asked = false;
-        stream.asking = 0;
-        let opened = buffer.is_empty();
-        if opened {
-            stream.vetted = FILE_PIECE;
-        }
-        self.working -= 1;
-        if opened {
-            self.send_file(replies, work);
+        if !self.take_outcome(replies, work, outcome) {
             return;
         }
         self.begin_reply(replies, work);
@@ -380,10 +400,64 @@ impl Files {
         let length = buffer.len() as u64;
         let body = Body::new(buffer);
         replies.body(id, Piece::Body(&body, (0, body.len())));
-        stream.queued.push_back(body);
+        stream.queued.push_back(Queued::Own(body));
         stream.advance(replies, id, length);
         self.counters.stream_chunks += 1;
         self.pump(replies, work);
+    }
+
+    /// Queues some of a block, and goes on.
+    fn send_slice<R: Replies + ?Sized>(
+        &mut self,
+        replies: &mut R,
+        work: WorkId,
+        (body, start, end): (&Body, u32, u32),
+    ) {
+        self.begin_reply(replies, work);
+        let Some((id, stream)) = self.stream(work) else { return };
+        replies.body(id, Piece::Body(body, (start, end)));
+        let length = (end - start) as usize;
+        stream.queued.push_back(Queued::OfBlock(length));
+        if let Some(rate) = &mut stream.rate {
+            rate.queued += length as u64;
+        }
+        stream.advance(replies, id, length as u64);
+        self.counters.stream_chunks += 1;
+        self.pump(replies, work);
+    }
+
+    /// A block was read, or could not be: who waits for it goes on.
+    pub(crate) fn on_block<R: Replies + ?Sized>(
+        &mut self,
+        replies: &mut R,
+        block: BlockPlace,
+        (memory, from): (Vec<u8>, usize),
+        outcome: ReadOutcome,
+    ) {
+        let Some(blocks) = &mut self.blocks else { return };
+        let waiting = match outcome {
+            ReadOutcome::Intact => blocks.filled(block, memory, from),
+            ReadOutcome::Changed | ReadOutcome::Failed => blocks.failed(block, memory),
+        };
+        for work in waiting {
+            if self.take_outcome(replies, work, outcome) {
+                self.pump(replies, work);
+            }
+        }
+    }
+
+    /// What the reader was asked for a stream is done: whether the stream goes on.
+    fn take_outcome<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, outcome: ReadOutcome) -> bool {
+        let Some((_, stream)) = self.stream(work) else { return false };
+        if outcome != ReadOutcome::Intact {
+            let unsent = stream.head.is_some();
+            self.break_stream(replies, work, unsent, outcome);
+            return false;
+        }
+        stream.asked = false;
+        stream.asking = 0;
+        self.working -= 1;
+        true
     }
 
     /// Once per turn: peers that took some of what was queued get more. The

@@ -1,24 +1,29 @@
 //! The way to the file system and back, without waiting.
 
+mod lines;
+mod thread;
+
+use crate::blocks::BlockPlace;
 use crate::config::{Directory, Error, ReaderKind};
-use crate::cut::{CutOutcome, cut_memory};
-use crate::folder::{Listing, RealPath, real_path};
+use crate::cut::CutOutcome;
+use crate::folder::{Listing, RealPath};
 use crate::ids::{EntryId, WorkId};
 use crate::target::Key;
 use crate::worker::{FileReader, Found, Known, ReadOutcome, Source};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
+use disk::{Reads, Waker};
 use exchange::HeadWriter;
+use lines::{READS_MAX, ReadLines};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Instant;
 use wire::Time;
 
-/// Jobs with the reader at once; what is more waits in line here. Bounds also
-/// the results under way, so that the ring back is never full.
+/// Jobs with the reader at once, beside the reads of its ring; what is more waits in line here.
+/// Bounds also the results under way, so that the ring back is never full.
 const IN_FLIGHT_MAX: usize = 64;
 
 /// The file system hangs when no answer has come for so long.
@@ -44,10 +49,15 @@ pub enum Job {
         /// Unix seconds.
         now: u64,
     },
-    /// Some of a streamed file.
-    Read {
+    /// Is a streamed file what it was? It is opened for that, and stays open.
+    Look {
         /// For whom.
         work: WorkId,
+        source: Arc<Source>,
+    },
+    /// Some of a streamed file.
+    Read {
+        whom: ReadFor,
         source: Arc<Source>,
         offset: u64,
         length: usize,
@@ -83,11 +93,33 @@ pub enum Job {
 #[derive(Debug)]
 pub enum Done {
     LookUp { entry: EntryId, found: Found },
-    Read { work: WorkId, buffer: Vec<u8>, outcome: ReadOutcome },
+    Looked { work: WorkId, outcome: ReadOutcome },
+    Read(ReadAnswer),
     Listed { work: WorkId, listing: Listing },
     RealPath { work: WorkId, path: Box<[u8]>, found: RealPath },
     Cut { work: WorkId, outcome: CutOutcome },
     Reopened,
+}
+
+/// For whom some of a file is read.
+#[derive(Clone, Copy, Debug)]
+pub enum ReadFor {
+    /// A stream, and nobody else: so many bytes.
+    Stream(WorkId),
+    /// All streams: a block, past the page cache where that can be.
+    Block(BlockPlace),
+}
+
+/// Some of a file, read.
+#[derive(Debug)]
+pub struct ReadAnswer {
+    pub whom: ReadFor,
+    /// The device that it is on (`st_dev`).
+    device: u64,
+    pub buffer: Vec<u8>,
+    /// Where it begins in the buffer.
+    pub from: usize,
+    pub outcome: ReadOutcome,
 }
 
 /// The silo's end.
@@ -98,7 +130,10 @@ pub struct Reader {
     /// and on streams, each of which has one job at most.
     line: VecDeque<Job>,
     in_flight: usize,
-    /// Since when an answer is waited for, as last seen; none came meanwhile.
+    /// Those that a ring reads: nobody waits behind them, and they behind nobody.
+    reads: ReadLines,
+    /// Since when an answer is waited for, as last seen; none came meanwhile. Answers of a ring
+    /// are not meant.
     since: Option<Time>,
 }
 
@@ -116,6 +151,8 @@ struct Thread {
     /// `shared.posted` when `done` was last looked into.
     seen: u32,
     handle: Option<JoinHandle<()>>,
+    /// Wakes it, where it has a ring of reads.
+    waker: Option<Arc<Waker>>,
 }
 
 #[derive(Debug)]
@@ -141,7 +178,7 @@ impl Reader {
             ReaderKind::Inline => Side::Inline(Box::new(worker)),
             ReaderKind::Thread => Side::Thread(Thread::start(worker, cpus).map_err(Error::Helper)?),
         };
-        Ok(Self { side, line: VecDeque::new(), in_flight: 0, since: None })
+        Ok(Self { side, line: VecDeque::new(), in_flight: 0, reads: ReadLines::default(), since: None })
     }
 
     /// From now on `event` becomes readable when an answer came;
@@ -154,7 +191,12 @@ impl Reader {
 
     /// Puts a job in line; [`Reader::hand_over`] sends it on its way.
     pub fn submit(&mut self, job: Job) {
-        self.line.push_back(job);
+        match (&self.side, &job) {
+            (Side::Thread(Thread { waker: Some(_), .. }), Job::Read { source, .. }) => {
+                self.reads.push(source.identity().device, job);
+            }
+            _ => self.line.push_back(job),
+        }
     }
 
     /// Once per turn: whether [`Reader::take`] may have something. One load
@@ -172,22 +214,27 @@ impl Reader {
 
     /// The next answer.
     pub fn take(&mut self) -> Option<Done> {
-        self.since = None;
-        match &mut self.side {
-            Side::Inline(worker) => Some(serve(worker, self.line.pop_front()?)),
+        let done = match &mut self.side {
+            Side::Inline(worker) => thread::serve(worker, self.line.pop_front()?),
             Side::Thread(thread) => {
                 let done = thread.done.pop().ok()?;
+                if let (Done::Read(answer), Some(_)) = (&done, &thread.waker) {
+                    self.reads.end(answer.device);
+                    return Some(done);
+                }
                 self.in_flight -= 1;
-                Some(done)
+                done
             }
-        }
+        };
+        self.since = None;
+        Some(done)
     }
 
     /// Once per turn, last: gives the reader what is in line. No system call
     /// unless the reader sleeps.
     #[inline]
     pub fn hand_over(&mut self) {
-        if !self.line.is_empty() {
+        if self.has_line() {
             self.push_line();
         }
     }
@@ -199,7 +246,7 @@ impl Reader {
             Side::Inline(_) => true,
             Side::Thread(thread) => thread.shared.posted.load(Ordering::Acquire) == thread.seen,
         };
-        taken && self.since.is_none() && !self.is_busy()
+        taken && self.since.is_none() && !self.is_busy() && self.reads.is_empty()
     }
 
     /// Once per turn, after [`Reader::hand_over`]: whether an answer is still
@@ -207,7 +254,7 @@ impl Reader {
     pub fn waits(&mut self, now: Time) -> bool {
         let busy = self.is_busy();
         self.since = if busy { Some(self.since.unwrap_or(now)) } else { None };
-        busy
+        busy || !self.reads.is_empty()
     }
 
     /// Whether the file system hangs: a disk that fails, a server that is
@@ -219,10 +266,10 @@ impl Reader {
     /// Whether [`Reader::hand_over`] has something to send on its way, or [`Reader::take`] to
     /// do. What has no room there follows an answer.
     pub fn has_line(&self) -> bool {
-        !self.line.is_empty() && self.in_flight < IN_FLIGHT_MAX
+        (!self.line.is_empty() && self.in_flight < IN_FLIGHT_MAX) || self.reads.may_start()
     }
 
-    /// Whether an answer is still to come.
+    /// Whether an answer is still to come, but for those of a ring.
     fn is_busy(&self) -> bool {
         self.in_flight > 0 || !self.line.is_empty()
     }
@@ -245,21 +292,30 @@ impl Reader {
             self.in_flight += 1;
             pushed = true;
         }
-        if let (true, Some(handle)) = (pushed, &thread.handle) {
-            handle.thread().unpark();
+        // As many as there are places for in the ring to the thread.
+        while let Some(job) = self.reads.start() {
+            pushed |= thread.jobs.push(job).is_ok();
+        }
+        if pushed {
+            thread.wake();
         }
     }
 }
 
 impl Thread {
     fn start(worker: FileReader, cpus: &[usize]) -> std::io::Result<Self> {
-        let (jobs, jobs_out) = RingBuffer::new(IN_FLIGHT_MAX);
-        let (done_in, done) = RingBuffer::new(IN_FLIGHT_MAX);
+        let (jobs, jobs_out) = RingBuffer::new(IN_FLIGHT_MAX + READS_MAX);
+        let (done_in, done) = RingBuffer::new(IN_FLIGHT_MAX + READS_MAX);
         let (posted, stop) = (AtomicU32::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared { posted, stop, event: OnceLock::new() });
         let theirs = Arc::clone(&shared);
-        let handle = helper::spawn("file-reader", cpus, move || run(worker, jobs_out, done_in, &theirs))?;
-        Ok(Self { jobs, done, shared, seen: 0, handle: Some(handle) })
+        // Made before the process gives up the right to. Where there is none (an old kernel, a
+        // container that forbids it) one piece is read at a time.
+        let ring = Reads::new(READS_MAX as u16).ok();
+        let waker = ring.as_ref().map(Reads::waker);
+        let run = move || thread::run(worker, jobs_out, done_in, &theirs, ring);
+        let handle = helper::spawn("file-reader", cpus, run)?;
+        Ok(Self { jobs, done, shared, seen: 0, handle: Some(handle), waker })
     }
 
     #[cold]
@@ -273,11 +329,17 @@ impl Thread {
         true
     }
 
+    fn wake(&self) {
+        match (&self.waker, &self.handle) {
+            (Some(waker), _) => waker.wake(),
+            (None, Some(handle)) => handle.thread().unpark(),
+            (None, None) => {}
+        }
+    }
+
     fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
-        if let Some(handle) = &self.handle {
-            handle.thread().unpark();
-        }
+        self.wake();
     }
 }
 
@@ -291,70 +353,5 @@ impl Drop for Thread {
     }
 }
 
-fn run(mut worker: FileReader, mut jobs: Consumer<Job>, mut done: Producer<Done>, shared: &Shared) {
-    while !shared.stop.load(Ordering::Acquire) {
-        let Ok(job) = jobs.pop() else {
-            // An unpark between the look and this returns at once.
-            std::thread::park();
-            continue;
-        };
-        // Never full: no more jobs are in flight than the ring has places.
-        if done.push(serve(&mut worker, job)).is_ok() {
-            if let Some(event) = shared.event.get() {
-                // Full (2^64 unread signals) is signalled enough.
-                let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
-            }
-            shared.posted.fetch_add(1, Ordering::Release);
-        }
-    }
-}
-
-fn serve(worker: &mut FileReader, job: Job) -> Done {
-    match job {
-        Job::LookUp { entry, key, known, now } => {
-            let began = probes::file_opened::is_traced().then(instant);
-            let found = worker.look_up(&key, known.as_ref(), now);
-            if let Some(began) = began {
-                probes::file_opened::fire(key.as_bytes(), found.number(), nanoseconds(began));
-            }
-            Done::LookUp { entry, found }
-        }
-        Job::Read { work, source, offset, length, mut buffer } => {
-            let began = probes::file_read::is_traced().then(instant);
-            let outcome = worker.read(&source, offset, length, &mut buffer);
-            if let Some(began) = began {
-                probes::file_read::fire(source.path(), offset, buffer.len() as u64, nanoseconds(began));
-            }
-            Done::Read { work, buffer, outcome }
-        }
-        Job::List { work, path } => Done::Listed { work, listing: worker.list(&path) },
-        Job::RealPath { work, path } => {
-            let found = real_path(&path);
-            Done::RealPath { work, path, found }
-        }
-        Job::Cut { work, of, cutter } => {
-            let outcome = match of {
-                CutOf::Memory(bytes, start) => cut_memory(bytes.get(start..).unwrap_or_default(), *cutter),
-                CutOf::File(source) => worker.cut(&source, *cutter),
-            };
-            Done::Cut { work, outcome }
-        }
-        Job::Reopen => {
-            worker.reopen();
-            Done::Reopened
-        }
-        Job::Replace(other) => {
-            *worker = *other;
-            Done::Reopened
-        }
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "how long the file system took, for who traces it; no silo asks")]
-fn instant() -> Instant {
-    Instant::now()
-}
-
-fn nanoseconds(began: Instant) -> u64 {
-    instant().saturating_duration_since(began).as_nanos() as u64
-}
+#[cfg(test)]
+mod tests;

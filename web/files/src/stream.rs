@@ -41,8 +41,10 @@ pub struct Stream {
     /// Bytes of the piece that is being read.
     pub asking: usize,
     /// Pieces on their way, oldest first, for their memory.
-    pub queued: VecDeque<Body>,
+    pub queued: VecDeque<Queued>,
     pub spare: Vec<u8>,
+    /// The number of the block that it sends from now, where it shares them.
+    pub block: Option<u64>,
     /// Bytes that it counts for in [`Active::held`].
     pub charged: usize,
     /// The content queued last, as far as nothing stands behind it.
@@ -60,6 +62,24 @@ pub struct Stream {
     pub rate: Option<RateKept>,
     /// It is read though the data path may send files by itself.
     pub is_read: bool,
+}
+
+/// A piece on its way.
+#[derive(Debug)]
+pub enum Queued {
+    /// In memory of the stream's own.
+    Own(Body),
+    /// So many bytes of a block that others send too.
+    OfBlock(usize),
+}
+
+impl Queued {
+    fn len(&self) -> usize {
+        match self {
+            Self::Own(body) => body.len() as usize,
+            Self::OfBlock(bytes) => *bytes,
+        }
+    }
 }
 
 /// Where the bytes of content lie: the first of them in memory, those behind in the file.
@@ -309,16 +329,49 @@ impl Stream {
         }
     }
 
-    /// Bytes of memory that it has.
-    pub fn holds(&self) -> usize {
-        let queued: usize = self.queued.iter().map(|body| body.len() as usize).sum();
-        queued + self.asking + self.spare.capacity() + self.layout.holds()
+    /// The last `bytes` of what is on its way are not.
+    pub fn give_back(&mut self, mut bytes: usize) {
+        while bytes > 0
+            && let Some(last) = self.queued.back_mut()
+        {
+            let given = last.len().min(bytes);
+            match last {
+                Queued::OfBlock(left) => *left -= given,
+                // Some of it is: its memory stays.
+                Queued::Own(body) if !body.is_free() => return,
+                Queued::Own(_) => {}
+            }
+            bytes -= given;
+            if matches!(last, Queued::Own(_) | Queued::OfBlock(0)) {
+                self.queued.pop_back();
+            }
+        }
     }
 
-    /// Takes back the memory of pieces that the peer has; one is kept.
-    pub fn reclaim(&mut self) {
-        while let Some(bytes) = self.queued.front_mut().and_then(Body::get_mut) {
-            self.spare = core::mem::take(bytes);
+    /// Bytes of memory that it has.
+    pub fn holds(&self) -> usize {
+        self.on_their_way() + self.asking + self.spare.capacity() + self.layout.holds()
+    }
+
+    fn on_their_way(&self) -> usize {
+        self.queued.iter().map(Queued::len).sum()
+    }
+
+    /// Takes back the memory of pieces that the peer has, which has not taken so many bytes; one is
+    /// kept.
+    pub fn reclaim(&mut self, unsent: usize) {
+        let mut behind = self.on_their_way();
+        while let Some(first) = self.queued.front_mut() {
+            behind -= first.len();
+            match first {
+                Queued::Own(body) => match body.get_mut() {
+                    Some(bytes) => self.spare = core::mem::take(bytes),
+                    None => break,
+                },
+                // What is unsent are the last bytes.
+                Queued::OfBlock(_) if behind >= unsent => {}
+                Queued::OfBlock(_) => break,
+            }
             self.queued.pop_front();
         }
         let next = self.parts.iter().find_map(|part| match part {

@@ -42,16 +42,29 @@ pub struct Source {
     path: Arc<[u8]>,
     identity: Identity,
     file: OnceLock<Arc<OwnedFd>>,
+    /// The same, past the page cache, where its file system can.
+    direct: OnceLock<Option<Arc<OwnedFd>>>,
 }
 
 impl Source {
     pub fn new(path: Arc<[u8]>, identity: Identity) -> Self {
-        Self { path, identity, file: OnceLock::new() }
+        Self { path, identity, file: OnceLock::new(), direct: OnceLock::new() }
+    }
+
+    /// One that is open.
+    #[cfg(test)]
+    pub fn opened(path: Arc<[u8]>, identity: Identity, file: OwnedFd) -> Self {
+        Self { path, identity, file: OnceLock::from(Arc::new(file)), direct: OnceLock::from(None) }
     }
 
     /// Its path.
     pub const fn path(&self) -> &Arc<[u8]> {
         &self.path
+    }
+
+    /// The state of it that is sent.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// The file, if it is open.
@@ -219,25 +232,57 @@ impl FileReader {
         stat.map_or(Found::Forbidden, |stat| Found::Unread(Unread::of(&stat)))
     }
 
-    /// Fills `buffer` with `length` bytes of a streamed file from `offset`;
-    /// with none, only opens the file and looks at it.
+    /// The file of a streamed one, open, as it was found.
+    pub fn open<'a>(&mut self, source: &'a Source) -> Result<&'a Arc<OwnedFd>, ReadOutcome> {
+        if let Some(file) = source.file.get() {
+            return Ok(file);
+        }
+        match self.open_file(source.path.to_vec()) {
+            Ok((_, fd, stat)) if self.keeps_promise(source, &stat) => {
+                // A hint only: a file system that ignores it still reads.
+                let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
+                Ok(source.file.get_or_init(|| Arc::new(fd)))
+            }
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => Err(ReadOutcome::Failed),
+            _ => Err(ReadOutcome::Changed),
+        }
+    }
+
+    /// The same past the page cache (O_DIRECT), if its file system can.
+    pub fn open_direct(&mut self, source: &Source) -> Option<Arc<OwnedFd>> {
+        if let Some(direct) = source.direct.get() {
+            return direct.clone();
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::DIRECT;
+        let opened = self.open_path(&source.path, flags).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
+        let is_same = |stat: &Stat| (stat.st_dev, stat.st_ino) == (source.identity.device, source.identity.inode);
+        let direct = opened.ok().filter(|(stat, _)| is_same(stat)).map(|(_, fd)| Arc::new(fd));
+        source.direct.get_or_init(|| direct).clone()
+    }
+
+    /// Fills `buffer` with `length` bytes of a streamed file from `offset`, or with as many as
+    /// there are up to its end.
     pub fn read(&mut self, source: &Source, offset: u64, length: usize, buffer: &mut Vec<u8>) -> ReadOutcome {
-        let fd = match source.file.get() {
-            Some(fd) => fd,
-            None => match self.open_file(source.path.to_vec()) {
-                Ok((_, fd, stat)) if self.keeps_promise(source, &stat) => {
-                    // A hint only: a file system that ignores it still reads.
-                    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
-                    source.file.get_or_init(|| Arc::new(fd))
-                }
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => return ReadOutcome::Failed,
-                _ => return ReadOutcome::Changed,
-            },
+        let file = match self.open(source) {
+            Ok(file) => file,
+            Err(outcome) => return outcome,
         };
         buffer.resize(length, 0);
-        let Ok(read) = fill(fd, buffer, offset) else { return ReadOutcome::Failed };
-        // Checked after the read: what was read before a change is intact.
-        let intact = read == length && rustix::fs::fstat(fd).is_ok_and(|stat| self.keeps_promise(source, &stat));
+        match fill(file, buffer, offset) {
+            Ok(read) => {
+                buffer.truncate(read);
+                self.look_after(source, offset, (length, read))
+            }
+            Err(_) => ReadOutcome::Failed,
+        }
+    }
+
+    /// What became of a read of a streamed file, which asked for so many bytes and had so many. It is
+    /// looked at after the read: what was read before a change is intact.
+    pub fn look_after(&mut self, source: &Source, offset: u64, (asked, read): (usize, usize)) -> ReadOutcome {
+        let promised = source.identity.size.saturating_sub(offset).min(asked as u64);
+        let stat = source.file.get().map(rustix::fs::fstat);
+        let intact = read as u64 >= promised && matches!(stat, Some(Ok(stat)) if self.keeps_promise(source, &stat));
         if intact { ReadOutcome::Intact } else { ReadOutcome::Changed }
     }
 

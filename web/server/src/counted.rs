@@ -14,7 +14,7 @@ impl<H: Handler> Server<H> {
 
 /// Adds what a server of files counted.
 pub(crate) fn add(counters: &mut Counters, files: &files::Counters) {
-    let pairs: [(&mut u64, u64); 23] = [
+    let pairs: [(&mut u64, u64); 27] = [
         (&mut counters.cache_hits, files.cache_hits),
         (&mut counters.cache_misses, files.cache_misses),
         (&mut counters.requests_waiting, files.requests_waiting),
@@ -36,6 +36,10 @@ pub(crate) fn add(counters: &mut Counters, files: &files::Counters) {
         (&mut counters.stream_chunks, files.stream_chunks),
         (&mut counters.file_pieces, files.file_pieces),
         (&mut counters.stream_bytes_taken_back, files.stream_bytes_taken_back),
+        (&mut counters.block_bytes, files.block_bytes),
+        (&mut counters.block_reads, files.block_reads),
+        (&mut counters.block_hits, files.block_hits),
+        (&mut counters.block_misses, files.block_misses),
         (&mut counters.streams_evicted, files.streams_evicted),
         (&mut counters.streams_broken, files.streams_broken),
     ];

@@ -13,9 +13,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long one program may take where nothing else is asked for: ten times what the longest
+/// How long one program may take where nothing else is asked for: five times what the longest
 /// takes beside a busy program.
-pub(super) const USUAL: Duration = Duration::from_secs(45 * 60);
+pub(super) const USUAL: Duration = Duration::from_secs(20 * 60);
 
 /// Names the time at which the program is killed, to the program: in seconds since 1970.
 pub(super) const END: &str = "NEARSIDE_TESTS_END";

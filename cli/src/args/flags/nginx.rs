@@ -4,7 +4,7 @@ use super::host::HostArgs;
 use super::sockets::{Accept, RestartArgs, hands_over};
 use app::Prefix;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
-use host::values;
+use host::values::{self, Size};
 use nginx_command::{ExplainForm, NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -94,6 +94,15 @@ pub(in crate::args) struct NginxArgs {
     #[arg(long, value_enum, value_name = "MODEL", conflicts_with = "link", help_heading = "Connections")]
     accept: Option<Accept>,
 
+    /// Send files that are larger than memory from blocks of so much memory, read past the page cache
+    ///
+    /// For all silos together; each reads its own part by io_uring, and all who want a block
+    /// send from where it was read to. Without it each answer has what is read for it
+    /// alone, through the page cache. [default: 0: without it]
+    #[arg(long, value_name = "SIZE", requires = "link")]
+    #[arg(help_heading = "Files")]
+    media_memory: Option<Size>,
+
     #[command(flatten)]
     host: HostArgs,
 }
@@ -136,7 +145,7 @@ impl NginxArgs {
             }
             _ => NginxAction::Serve,
         };
-        let (links, mut workers) = paths(self.host)?;
+        let (links, mut workers) = paths(self.host, self.media_memory)?;
         workers.accept = self.accept.map(Into::into);
         Ok(NginxPlan {
             prefix: self.prefix,
@@ -154,7 +163,7 @@ impl NginxArgs {
 }
 
 /// What is asked of links, or of workers.
-pub(super) fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers), String> {
+pub(super) fn paths(host: HostArgs, media_memory: Option<Size>) -> Result<(Option<NginxLinks>, NginxWorkers), String> {
     if host.link.is_empty() {
         host.without_link()?;
         let spin = host.spin()?;
@@ -170,7 +179,13 @@ pub(super) fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers)
     // How many there are is the configuration's to say.
     let host = host.plan(driver::Role::Server, 1)?;
     let restart = hands_over(&host).is_ok().then(|| RestartArgs::default().plan());
-    Ok((Some(NginxLinks { host, counted, restart }), NginxWorkers::default()))
+    Ok((Some(NginxLinks { host, counted, restart, media_bytes: media_bytes(media_memory)? }), NginxWorkers::default()))
+}
+
+/// Memory for blocks of large files.
+pub(super) fn media_bytes(asked: Option<Size>) -> Result<usize, String> {
+    let bytes = asked.map_or(Ok(0), |size| usize::try_from(size.0));
+    bytes.map_err(|_| "--media-memory is too large".to_owned())
 }
 
 /// Says where metrics are told, where the command line does not.

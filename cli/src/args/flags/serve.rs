@@ -2,7 +2,7 @@
 
 use super::connections;
 use super::host::HostArgs;
-use super::nginx::paths;
+use super::nginx::{media_bytes, paths};
 use super::privileges::PrivilegeArgs;
 use super::sockets::{RestartArgs, SocketArgs};
 use crate::args::serve_again;
@@ -112,6 +112,15 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "SIZE|off", value_parser = values::copies, requires = "link", conflicts_with = "respond")]
     #[arg(help_heading = "Files")]
     cache_copies: Option<Size>,
+
+    /// Send files that are larger than memory from blocks of so much memory, read past the page cache
+    ///
+    /// For all silos together; each reads its own part by io_uring, and all who want a block
+    /// send from where it was read to. Without it each answer has what is read for it
+    /// alone, through the page cache. [default: 0: without it]
+    #[arg(long, value_name = "SIZE", requires = "link", conflicts_with = "respond")]
+    #[arg(help_heading = "Files")]
+    media_memory: Option<Size>,
 
     /// Which symbolic links below the folder are followed
     #[arg(long, value_enum, default_value_t = Symlinks::Off, conflicts_with = "respond")]
@@ -260,7 +269,7 @@ impl ServeArgs {
             _ => SiteTask::Serve,
         };
         let pid_file = self.restart.pid_file.clone();
-        let (links, workers) = paths(self.host)?;
+        let (links, workers) = paths(self.host, self.media_memory)?;
         Ok(SitePlan {
             file: self.site.unwrap_or_default(),
             metrics: self.metrics,
@@ -286,6 +295,7 @@ impl ServeArgs {
         };
         if let server::Content::Directory(directory) = &mut server.content {
             directory.cache_bytes = usize::try_from(self.cache_size.0).map_err(|_| "--cache-size is too large")?;
+            directory.media_bytes = media_bytes(self.media_memory)?;
             directory.symlinks = match self.symlinks {
                 Symlinks::Off => server::Symlinks::Off,
                 Symlinks::Within => server::Symlinks::WithinRoot,

@@ -109,7 +109,7 @@ impl ThreadKind {
         let own: &[&[i64]] = match self {
             Self::Worker => &[REQUESTS_TAKE, SOCKETS, EVENTS],
             Self::Silo => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS],
-            Self::FileReader => &[FILES],
+            Self::FileReader => &[FILES, READS],
             Self::LogWriter => &[FILES, LOGS],
             Self::BodyWriter => &[FILES, TEMPORARY],
             Self::Metrics => &[METRICS],
@@ -264,6 +264,9 @@ const FILES: &[i64] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_readlink,
 ];
+
+/// Files read by a ring that was made before, and can do nothing else (`web/disk`).
+const READS: &[i64] = &[SYS_io_uring_enter];
 
 /// Lines, appended.
 const LOGS: &[i64] = &[SYS_writev, SYS_fsync, SYS_fdatasync, SYS_dup, SYS_connect];

@@ -1,7 +1,7 @@
 //! Several workers at once: reloads, another number of them, one that is killed, another binary.
 
 use crate::server::{LARGE, Server, ask, get, is_followed, send, worker};
-use interop::{Program, in_namespace, wait_for};
+use interop::{Program, Raised, in_namespace, wait_for};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
@@ -154,6 +154,7 @@ fn nobody_notices_a_reload() {
         let mut server = Server::start("run-noticed", "");
         let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
+            let stop = Raised(&done);
             for _ in 0..4 {
                 scope.spawn(|| {
                     while !done.load(Ordering::Relaxed) {
@@ -168,7 +169,7 @@ fn nobody_notices_a_reload() {
                 wait_for("a worker of the new configuration", || worker() != old);
                 wait_for("more answers", || answered.load(Ordering::Relaxed) > before + 20);
             }
-            done.store(true, Ordering::Relaxed);
+            drop(stop);
         });
         server.command("quit");
         server.ended();

@@ -2,7 +2,7 @@
 //! text and on files, so that an answer by a mixture of two is seen.
 
 use crate::answer::Connection;
-use interop::{Nearside, Running, in_namespace, output, scratch, wait_for};
+use interop::{Nearside, Raised, Running, in_namespace, output, scratch, wait_for};
 use rustix::process::Signal;
 use std::fmt::Write as _;
 use std::fs;
@@ -203,6 +203,7 @@ fn follow_each_other(path: Path) {
         let page = page_of(&server);
         let shared = Shared::default();
         thread::scope(|scope| {
+            let stop = Raised(&shared.stop);
             let clients: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| client(path, &shared))).collect();
             let failed = || clients.iter().any(|client| client.is_finished());
             let more = || {
@@ -224,7 +225,7 @@ fn follow_each_other(path: Path) {
             fs::write(site.path(), "http { server { listen nowhere:port; } }").unwrap();
             server.signal(Signal::HUP);
             more();
-            shared.stop.store(true, Ordering::SeqCst);
+            drop(stop);
             clients.into_iter().for_each(|client| client.join().unwrap());
         });
         server.stop();

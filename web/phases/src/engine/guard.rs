@@ -45,11 +45,18 @@ impl Runner<'_> {
         let password = self.realm_of(password);
         match (rules.decide(self.course.client.peer.map(|peer| peer.ip()), password.is_some()), password) {
             (Access::Granted, _) => Flow::On,
-            (Access::Password, Some((realm, file))) => self.password(&realm, file),
-            _ => {
-                self.tell(ErrorLevel::ERROR, || b"access forbidden by rule".to_vec());
-                Flow::Status(403)
-            }
+            (Access::Password, Some((realm, file))) => match self.password(&realm, file) {
+                // A file of passwords that is not there: as nginx, where one of several may let in.
+                Flow::Status(403) if rules.any => self.forbid(),
+                flow => flow,
+            },
+            _ => self.forbid(),
         }
+    }
+
+    /// Nobody lets its client in.
+    fn forbid(&mut self) -> Flow {
+        self.tell(ErrorLevel::ERROR, || b"access forbidden by rule".to_vec());
+        Flow::Status(403)
     }
 }

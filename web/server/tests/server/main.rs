@@ -12,6 +12,7 @@ mod files;
 mod handlers;
 mod latency;
 mod logging;
+mod media;
 mod paths;
 mod proxied;
 mod shaken;

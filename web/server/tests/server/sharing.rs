@@ -8,6 +8,8 @@ use server::Config;
 const FILE: usize = 6 << 20;
 /// For all streams together.
 const LIMIT: usize = 4 << 20;
+/// Enough for all blocks of the file, and their alignment.
+const MEDIA: usize = 8 << 20;
 /// For one, at most.
 const WINDOW: usize = 512 << 10;
 /// What a stream has whatever the others hold.
@@ -23,12 +25,16 @@ fn site() -> (Site, Vec<u8>) {
     (site, content)
 }
 
-fn config(site: &Site) -> Config {
-    let mut config = site.config();
-    directory(&mut config).cache_file_bytes = 1000;
-    config.limits.stream_bytes = LIMIT;
-    config.limits.stream_window = WINDOW;
-    config
+/// Where each stream has what is read for it alone, and where all send from blocks.
+fn configs(site: &Site) -> [Config; 2] {
+    [0, MEDIA].map(|media_bytes| {
+        let mut config = site.config();
+        directory(&mut config).cache_file_bytes = 1000;
+        directory(&mut config).media_bytes = media_bytes;
+        config.limits.stream_bytes = LIMIT;
+        config.limits.stream_window = WINDOW;
+        config
+    })
 }
 
 /// A download that does not go on by itself. At most `flight` bytes of what is
@@ -69,17 +75,19 @@ fn finish(world: &mut World, id: ConnId) -> Response {
 fn any_number_of_stalled_readers_leaves_a_good_one_its_window() {
     const STALLED: usize = 200;
     let (site, content) = site();
-    let mut world = World::new(config(&site));
-    let stalled: Vec<_> = (0..STALLED).map(|_| begin(&mut world, 0, "")).collect();
-    assert!(queued(&world, &stalled) <= LIMIT + STALLED * (LEAST + 1_000));
-    world.advance(2 * SECOND);
-    let good = begin(&mut world, 0, "");
-    take(&mut world, good, 3);
-    assert!(world.net.unsent(good) >= WINDOW / 2, "{} bytes at a time", world.net.unsent(good));
-    assert_eq!(finish(&mut world, good).body, content);
-    assert_eq!(world.counter("streams_broken") + world.counter("streams_evicted"), 0);
-    // And they lose nothing.
-    assert_eq!(finish(&mut world, stalled[STALLED / 2]).body, content);
+    for config in configs(&site) {
+        let mut world = World::new(config);
+        let stalled: Vec<_> = (0..STALLED).map(|_| begin(&mut world, 0, "")).collect();
+        assert!(queued(&world, &stalled) <= LIMIT + STALLED * (LEAST + 1_000));
+        world.advance(2 * SECOND);
+        let good = begin(&mut world, 0, "");
+        take(&mut world, good, 3);
+        assert!(world.net.unsent(good) >= WINDOW / 2, "{} bytes at a time", world.net.unsent(good));
+        assert_eq!(finish(&mut world, good).body, content);
+        assert_eq!(world.counter("streams_broken") + world.counter("streams_evicted"), 0);
+        // And they lose nothing.
+        assert_eq!(finish(&mut world, stalled[STALLED / 2]).body, content);
+    }
 }
 
 /// Peers that read, and were given much, and then stop: it is taken back, and
@@ -87,8 +95,9 @@ fn any_number_of_stalled_readers_leaves_a_good_one_its_window() {
 #[test]
 fn what_readers_leave_lying_is_taken_back_and_sent_again() {
     let (site, content) = site();
-    for flight in [0, 1, 100_000] {
-        let mut world = World::new(config(&site));
+    for (flight, config) in [0, 1, 100_000].into_iter().flat_map(|flight| configs(&site).map(|config| (flight, config)))
+    {
+        let mut world = World::new(config);
         let mut stalled = Vec::new();
         for _ in 0..8 {
             let id = begin(&mut world, flight, "");
@@ -116,28 +125,33 @@ fn what_readers_leave_lying_is_taken_back_and_sent_again() {
 #[test]
 fn parts_of_several_ranges_are_whole_whatever_is_taken_back() {
     let (site, content) = site();
-    let mut world = World::new(config(&site));
-    let ranges = "Range: bytes=0-3000000,3500000-3500004,4000000-\r\n";
-    let stalled: Vec<_> = (0..8).map(|_| begin(&mut world, 1_000, ranges)).collect();
-    for &id in &stalled {
-        take(&mut world, id, 3);
-        world.advance(A_WHILE);
-    }
-    let good = begin(&mut world, 1_000, "");
-    take(&mut world, good, 4);
-    assert_eq!(finish(&mut world, good).body, content);
-    let bodies: Vec<_> = stalled.iter().map(|&id| finish(&mut world, id)).collect();
-    for response in bodies {
-        assert_eq!(response.status, 206);
-        let at = |needle: &[u8], from: usize| {
-            from + response.body[from..].windows(needle.len()).position(|part| part == needle).expect("a part's head")
-        };
-        let first = at(b"\r\n\r\n", 0) + 4;
-        assert!(response.body[first..first + 3_000_001] == content[..3_000_001]);
-        let second = at(b"\r\n\r\n", first + 3_000_001 + 2) + 4;
-        assert_eq!(response.body[second..second + 5], content[3_500_000..3_500_005]);
-        let third = at(b"\r\n\r\n", second + 5 + 2) + 4;
-        assert!(response.body[third..third + FILE - 4_000_000] == content[4_000_000..]);
+    for config in configs(&site) {
+        let mut world = World::new(config);
+        let ranges = "Range: bytes=0-3000000,3500000-3500004,4000000-\r\n";
+        let stalled: Vec<_> = (0..8).map(|_| begin(&mut world, 1_000, ranges)).collect();
+        for &id in &stalled {
+            take(&mut world, id, 3);
+            world.advance(A_WHILE);
+        }
+        let good = begin(&mut world, 1_000, "");
+        take(&mut world, good, 4);
+        assert_eq!(finish(&mut world, good).body, content);
+        let bodies: Vec<_> = stalled.iter().map(|&id| finish(&mut world, id)).collect();
+        for response in bodies {
+            assert_eq!(response.status, 206);
+            let at = |needle: &[u8], from: usize| {
+                from + response.body[from..]
+                    .windows(needle.len())
+                    .position(|part| part == needle)
+                    .expect("a part's head")
+            };
+            let first = at(b"\r\n\r\n", 0) + 4;
+            assert!(response.body[first..first + 3_000_001] == content[..3_000_001]);
+            let second = at(b"\r\n\r\n", first + 3_000_001 + 2) + 4;
+            assert_eq!(response.body[second..second + 5], content[3_500_000..3_500_005]);
+            let third = at(b"\r\n\r\n", second + 5 + 2) + 4;
+            assert!(response.body[third..third + FILE - 4_000_000] == content[4_000_000..]);
+        }
     }
 }
 
@@ -146,22 +160,24 @@ fn parts_of_several_ranges_are_whole_whatever_is_taken_back() {
 #[test]
 fn who_takes_nothing_of_what_was_sent_is_reset_where_others_need_the_memory() {
     let (site, content) = site();
-    let mut world = World::new(config(&site));
-    let mut gone = Vec::new();
-    for _ in 0..8 {
-        let id = begin(&mut world, usize::MAX, "");
-        take(&mut world, id, 4);
-        gone.push(id);
-        world.advance(2 * SECOND);
+    for config in configs(&site) {
+        let mut world = World::new(config);
+        let mut gone = Vec::new();
+        for _ in 0..8 {
+            let id = begin(&mut world, usize::MAX, "");
+            take(&mut world, id, 4);
+            gone.push(id);
+            world.advance(2 * SECOND);
+        }
+        assert_eq!(world.counter("streams_evicted"), 0);
+        world.advance(20 * SECOND);
+        assert_eq!(world.counter("streams_evicted"), 0, "nobody asks for it");
+        let good = begin(&mut world, usize::MAX, "");
+        take(&mut world, good, 6);
+        assert!(world.net.unsent(good) >= WINDOW / 2, "{} bytes at a time", world.net.unsent(good));
+        assert_eq!(finish(&mut world, good).body, content);
+        let left = gone.iter().filter(|&&id| world.is_open(id)).count();
+        assert_eq!(world.counter("streams_evicted"), 8 - left as u64);
+        assert!((1..8).contains(&left), "{left} are left: no more than needed go");
     }
-    assert_eq!(world.counter("streams_evicted"), 0);
-    world.advance(20 * SECOND);
-    assert_eq!(world.counter("streams_evicted"), 0, "nobody asks for it");
-    let good = begin(&mut world, usize::MAX, "");
-    take(&mut world, good, 6);
-    assert!(world.net.unsent(good) >= WINDOW / 2, "{} bytes at a time", world.net.unsent(good));
-    assert_eq!(finish(&mut world, good).body, content);
-    let left = gone.iter().filter(|&&id| world.is_open(id)).count();
-    assert_eq!(world.counter("streams_evicted"), 8 - left as u64);
-    assert!((1..8).contains(&left), "{left} are left: no more than needed go");
 }

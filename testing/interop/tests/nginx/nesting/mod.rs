@@ -459,6 +459,30 @@ const FOUND: &[(&str, &str, &[&str])] = &[
          location /c/ { error_page 404 /a/; return 404; }",
         &["GET /a/text.txt", "GET /a/echo", "GET /b/text.txt", "GET /b/echo", "GET /c/text.txt", "GET /text.txt"],
     ),
+    // Where one of several may let in, each refusal with 403 is told as one by a rule.
+    (
+        "any.test",
+        "satisfy any; auth_basic a;
+         location /a/ { auth_basic_user_file none; }
+         location /b/ { auth_basic_user_file none; deny all; }
+         location /c/ { satisfy all; auth_basic_user_file none; }
+         location /d/ { auth_basic_user_file users; deny all; }
+         location /e/ { auth_basic_user_file none; allow all; }",
+        &[
+            "GET /a/text.txt | Authorization: Basic cGxhaW46c2VjcmV0",
+            "GET /b/text.txt | Authorization: Basic cGxhaW46c2VjcmV0",
+            "GET /c/text.txt | Authorization: Basic cGxhaW46c2VjcmV0",
+            "GET /d/text.txt | Authorization: Basic cGxhaW46b3RoZXI=",
+            "GET /e/text.txt | Authorization: Basic cGxhaW46c2VjcmV0",
+            "GET /b/text.txt",
+        ],
+    ),
+    // What follows a picture.
+    (
+        "picture.test",
+        "add_after_body /text.txt; addition_types *; location /a/ { empty_gif; } location = /text.txt { }",
+        &["GET /a/text.txt", "GET /a/b"],
+    ),
 ];
 
 #[test]

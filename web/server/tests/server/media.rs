@@ -1,0 +1,126 @@
+//! Large files by blocks that streams share.
+
+use crate::support::{Response, Site, World, directory};
+use app::ConnId;
+use core::time::Duration;
+use server::Config;
+
+const BLOCK: usize = 256 << 10;
+const FILE: usize = 20 * BLOCK + 12_345;
+const BLOCKS: u64 = 21;
+
+fn content(seed: u32) -> Vec<u8> {
+    (0..FILE.div_ceil(4) as u32)
+        .flat_map(|at| (at.wrapping_mul(2_654_435_761) ^ seed).to_le_bytes())
+        .take(FILE)
+        .collect()
+}
+
+fn config(site: &Site, blocks: usize) -> Config {
+    let mut config = site.config();
+    directory(&mut config).cache_file_bytes = 1000;
+    directory(&mut config).media_bytes = blocks * (BLOCK + 4096);
+    config.limits.stream_bytes = 64 << 20;
+    config
+}
+
+fn begin(world: &mut World, path: &str, fields: &str) -> ConnId {
+    let id = world.open();
+    world.conn(id).acks = false;
+    world.send(id, format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+    id
+}
+
+fn finish(world: &mut World, id: ConnId) -> Response {
+    world.conn(id).acks = true;
+    world.settle();
+    let got = world.got(id);
+    let (response, rest) = Response::parse(&got, false);
+    assert_eq!(rest, b"");
+    response
+}
+
+#[test]
+fn each_block_is_read_once_for_all() {
+    let site = Site::new();
+    site.write("film", content(1));
+    let mut world = World::new(config(&site, 40));
+    for _ in 0..3 {
+        let ids: Vec<_> = (0..10).map(|_| begin(&mut world, "/film", "")).collect();
+        for id in ids {
+            assert!(finish(&mut world, id).body == content(1));
+        }
+    }
+    assert_eq!((world.counter("block_reads"), world.counter("block_misses")), (BLOCKS, 0));
+    assert!(world.counter("block_hits") >= 29 * BLOCKS, "{}", world.counter("block_hits"));
+    assert_eq!(world.counter("block_bytes"), BLOCKS * (BLOCK as u64 + 4096));
+    // Some of it, and some more of it.
+    let id = begin(&mut world, "/film", "Range: bytes=262143-262145\r\n");
+    assert!(finish(&mut world, id).body == content(1)[262_143..=262_145]);
+    let id = begin(&mut world, "/film", "Range: bytes=-12346\r\n");
+    assert!(finish(&mut world, id).body == content(1)[20 * BLOCK - 1..]);
+    assert_eq!((world.counter("block_reads"), world.counter("streams_open")), (BLOCKS, 0));
+}
+
+/// Clients that take nothing hold blocks; whoever finds none is sent what is read for it alone.
+#[test]
+fn where_all_blocks_are_being_sent_each_goes_on_alone() {
+    let site = Site::new();
+    for file in 0..4 {
+        site.write(&format!("film{file}"), content(file));
+    }
+    let mut world = World::new(config(&site, 16));
+    let part = |at: u32| (at % 4, (at / 4) as usize * BLOCK);
+    let stalled: Vec<_> = (0..60)
+        .map(|at| {
+            let (file, from) = part(at);
+            begin(&mut world, &format!("/film{file}"), &format!("Range: bytes={from}-\r\n"))
+        })
+        .collect();
+    assert!(world.counter("block_misses") > 0);
+    let good = begin(&mut world, "/film3", "");
+    assert!(finish(&mut world, good).body == content(3));
+    world.advance(Duration::from_secs(30));
+    for (at, id) in (0..).zip(stalled) {
+        let (file, from) = part(at);
+        assert!(finish(&mut world, id).body == content(file)[from..], "{at}");
+    }
+    assert!(world.counter("block_bytes") <= 16 * (BLOCK as u64 + 4096));
+    assert_eq!((world.counter("streams_open"), world.counter("streams_broken")), (0, 0));
+}
+
+/// What is in memory is of one state of the file, and never beside another's.
+#[test]
+fn a_file_that_is_replaced_has_blocks_of_its_own() {
+    let site = Site::new();
+    site.write("film", content(1));
+    let mut world = World::new(config(&site, 40));
+    let old = begin(&mut world, "/film", "");
+    std::fs::remove_file(site.root().join("film")).expect("removed");
+    site.write("film", content(2));
+    world.advance(Duration::from_secs(3));
+    let new = begin(&mut world, "/film", "");
+    assert!(finish(&mut world, new).body == content(2));
+    assert!(finish(&mut world, old).body == content(1), "it is open as it was");
+    // What is in memory goes on, whatever becomes of the file.
+    let shrinks = |name: &str| {
+        let file = std::fs::OpenOptions::new().write(true).open(site.root().join(name)).expect("it is there");
+        file.set_len(300_000).expect("shorter");
+    };
+    let kept = begin(&mut world, "/film", "Range: bytes=1000-\r\n");
+    shrinks("film");
+    world.advance(Duration::from_secs(3));
+    let id = begin(&mut world, "/film", "");
+    assert!(finish(&mut world, id).body == content(2)[..300_000]);
+    assert!(finish(&mut world, kept).body == content(2)[1_000..]);
+    // What is not is broken off, and nobody has it.
+    site.write("other", content(3));
+    let broken = begin(&mut world, "/other", "");
+    shrinks("other");
+    world.conn(broken).acks = true;
+    world.settle();
+    assert_eq!((world.counter("streams_broken"), world.counter("streams_open")), (1, 0));
+    world.advance(Duration::from_secs(3));
+    let id = begin(&mut world, "/other", "");
+    assert!(finish(&mut world, id).body == content(3)[..300_000]);
+}
