@@ -24,6 +24,19 @@ pub struct LoadPlan {
     pub output: OutputPlan,
     /// What is said before the run.
     pub notes: Vec<String>,
+    /// Which part of it is generated, and who wants its figures; none: all of it, and they are printed.
+    pub worker: Option<WorkerPlan>,
+}
+
+/// The place of a worker among those that generate a load together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerPlan {
+    /// Which it is, from zero.
+    pub index: u32,
+    /// How many there are.
+    pub workers: u32,
+    /// Where their controller is.
+    pub controller: SocketAddr,
 }
 
 /// What requests travel over.

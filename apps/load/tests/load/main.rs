@@ -6,6 +6,7 @@ mod closed_loop;
 mod dialogue;
 mod failures;
 mod go_away;
+mod held;
 mod http2;
 mod intervals;
 mod mixes;

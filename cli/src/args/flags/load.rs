@@ -5,6 +5,7 @@ mod output;
 mod plan;
 mod script;
 mod secured;
+mod worker;
 
 pub(in crate::args) use output::OutputArgs;
 
@@ -23,6 +24,7 @@ use sockets::Engine;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+use worker::WorkerArgs;
 
 /// What the exit code of `load` says, for its help.
 const EXIT_CODES: &str = "Exit code:
@@ -91,6 +93,9 @@ pub(in crate::args) struct LoadArgs {
 
     #[command(flatten)]
     output: OutputArgs,
+
+    #[command(flatten)]
+    worker: WorkerArgs,
 
     #[command(flatten)]
     kernel: KernelArgs,

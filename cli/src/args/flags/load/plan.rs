@@ -121,7 +121,8 @@ impl LoadArgs {
         if let Task::Stream(stream) = &task {
             stream.plan(&plan).check().map_err(|why| format!("--stream: {why}"))?;
         }
-        Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan(), notes })
+        let worker = self.worker.plan();
+        Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan(), notes, worker })
     }
 }
 
