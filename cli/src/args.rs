@@ -61,6 +61,8 @@ pub enum Command {
     Numa(NumaPlan),
     /// Judge the machine's settings.
     Node(NodePlan),
+    /// Measure on many machines: another program's words.
+    Cluster,
     /// Turn another stack's configuration into ours.
     Import(ImportPlan),
     /// Print a shell's completion script.

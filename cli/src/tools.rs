@@ -32,6 +32,11 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
             let why = std::process::Command::new(&program).args(std::env::args_os().skip(1)).exec();
             Err(format!("{}: {why}", program.display()).into())
         }
+        Command::Cluster => {
+            let program = programs::cluster()?;
+            let why = std::process::Command::new(&program).args(std::env::args_os().skip(2)).exec();
+            Err(format!("{}: {why}", program.display()).into())
+        }
         Command::Load(plan) => generator::load(*plan),
         Command::Demo(plan) => Ok(demo::run(&plan, &programs::serving()?).map(|_| ExitCode::SUCCESS)?),
         Command::Compare(plan) => console::compare(&plan),

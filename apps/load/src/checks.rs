@@ -2,7 +2,7 @@
 
 use core::fmt;
 use pcre::{Regex, RegexError, RegexOptions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Checks of one request.
 pub const CHECKS_LIMIT: usize = 32;
@@ -83,7 +83,7 @@ impl Check {
 }
 
 /// What is wrong with an answer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wrong {
     /// Its status is another.
@@ -126,7 +126,7 @@ impl fmt::Display for Wrong {
 }
 
 /// An answer that was not as it was to be.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WrongAnswer {
     /// What was asked for.
     pub request: String,

@@ -8,12 +8,14 @@ use crate::grpc::GrpcStatuses;
 use crate::recorder::Recorder;
 use crate::samples::{CLASSES, Class, Samples};
 use core::time::Duration;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 pub use turns::Turns;
 
 /// The counts and samples of one silo, or of several merged.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Figures {
     /// How the measured window ended.
     pub ended: Ended,
@@ -27,7 +29,8 @@ pub struct Figures {
     /// for a number of requests ÷ the time in which they were to be sent. Merged: the sum.
     pub rate: f64,
     /// Request due (in a closed loop: sent) to response complete; timeouts
-    /// with the time they took.
+    /// with the time they took: the samples that count as latencies ([`Samples::latency`]).
+    #[serde(skip)]
     pub latency: Recorder,
     /// The same by class, and the times that explain it.
     pub samples: Samples,
@@ -72,7 +75,9 @@ pub struct Figures {
     pub server: Option<String>,
     /// The figures of requests apart, in the measured window, where
     /// [`crate::Plan::url_rows`] asks for them: as many as have a row of their own, and
-    /// one for all others.
+    /// one for all others. Not among what is written for others: a part of a load on many machines has
+    /// none.
+    #[serde(skip)]
     pub urls: Vec<UrlFigures>,
     /// Some of the answers that were not as they were to be; of the whole run.
     pub wrong_answers: Vec<WrongAnswer>,
@@ -165,12 +170,12 @@ impl UrlFigures {
 }
 
 /// What a handshake of TLS agreed on.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Agreed {
     /// The version of TLS: `TLSv1.2` or `TLSv1.3`.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
     /// The cipher suite, by OpenSSL's name.
-    pub suite: &'static str,
+    pub suite: Cow<'static, str>,
     /// The protocol above, if the server chose one (RFC 7301).
     pub protocol: Option<String>,
 }
@@ -184,7 +189,8 @@ pub(crate) fn count_agreed(all: &mut Vec<(Agreed, u64)>, agreed: &Agreed, count:
 }
 
 /// What happened in a phase before the measured window.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Phase {
     /// Its length. Merged: the longest.
     pub time: Duration,
@@ -205,7 +211,8 @@ impl Phase {
 /// The number of requests in progress, integrated over time: measured by
 /// itself, from a count and the clock, without any latency. By Little's law
 /// it is the sum of the latencies, where both are right.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Integral {
     /// Σ requests in progress × nanoseconds.
     pub request_ns: u128,
@@ -231,7 +238,8 @@ impl Integral {
 }
 
 /// What the schedule of an open loop asked for in the window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scheduled {
     /// Requests that came due; with [`crate::Stop::Requests`], until the last
     /// of them was sent.
@@ -258,7 +266,7 @@ impl Scheduled {
 }
 
 /// How the measured window ended. In order of what a merge keeps.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
     /// It reached its time, or its number of requests.
@@ -277,7 +285,8 @@ pub enum Ended {
 macro_rules! counts {
     ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
         $(#[$of])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$doc])* pub $field: u64,)*
         }
@@ -294,6 +303,11 @@ macro_rules! counts {
                 Self { $($field: self.$field - earlier.$field,)* }
             }
 
+            /// Each field.
+            pub(crate) fn all(&self) -> impl Iterator<Item = u64> + use<> {
+                [$(self.$field),*].into_iter()
+            }
+
             /// The sum of all fields.
             #[must_use]
             pub fn total(&self) -> u64 {
@@ -304,7 +318,8 @@ macro_rules! counts {
 }
 
 /// Everything that is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Counts {
     /// Requests, responses and bytes.
     pub traffic: Traffic,

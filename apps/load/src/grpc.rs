@@ -5,7 +5,8 @@ use crate::checks::Wrong;
 use crate::samples::Class;
 use core::time::Duration;
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// Bytes before each message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
@@ -205,6 +206,19 @@ impl Serialize for GrpcStatuses {
             map.serialize_entry(status.name(), &count)?;
         }
         map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for GrpcStatuses {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let named = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        let mut statuses = Self::default();
+        for (name, count) in named {
+            let status = GrpcStatus::ALL.into_iter().find(|status| status.name() == name);
+            let status = status.ok_or_else(|| serde::de::Error::custom("no status of gRPC"))?;
+            statuses.0[status as usize] = count;
+        }
+        Ok(statuses)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::samples::Samples;
 use core::ops::Deref;
 use core::time::Duration;
 use rtrb::{Consumer, Producer, RingBuffer};
+use serde::{Deserialize, Serialize};
 use wire::Time;
 
 /// Intervals that may wait for the collector, of one silo. A collector that
@@ -17,13 +18,15 @@ pub const INTERVALS_LIMIT: usize = 8;
 pub(crate) const STAGE_ENDS: usize = 3;
 
 /// What happened in an interval, of one silo or of several merged.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Interval {
     /// Counts up from zero. A silo's numbers have no gaps.
     pub number: u64,
     /// The stage that it lies in.
     pub stage: Stage,
-    /// The silo's first turn.
+    /// The silo's first turn, by the clock of its machine: which is nobody else's.
+    #[serde(skip)]
     pub began: Time,
     /// Its start, from the silo's first turn on.
     pub start: Duration,

@@ -44,6 +44,7 @@
 //! the shortest and the longest are exact.
 #![forbid(unsafe_code)]
 
+mod admitted;
 mod bulk;
 mod checks;
 mod conn;

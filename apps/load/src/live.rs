@@ -1,11 +1,15 @@
 //! A run watched from another thread.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::time::Duration;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use wire::Time;
 
 /// How far a run is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// Not a turn yet.
     #[default]
@@ -70,6 +74,12 @@ struct Cells {
     backlog: AtomicU64,
     /// Bits of the rate that was set, plus one; zero if none was.
     wanted: AtomicU64,
+    /// When a load that is held begins, in nanoseconds; zero while nobody has said.
+    start: AtomicU64,
+    /// Whether all is open that is to be, and the load waits for its start.
+    ready: AtomicBool,
+    /// When the load began, in nanoseconds; zero before.
+    begun: AtomicU64,
 }
 
 /// What [`Live::wanted`] stands for.
@@ -113,6 +123,37 @@ impl Live {
             let bits = rate.min(crate::schedule::RATE_LIMIT).abs().to_bits();
             self.0.wanted.store(bits + 1, Relaxed);
         }
+    }
+
+    /// Lets a load that is held ([`crate::Plan::held`]) begin at this time, by the clock of its turns: whoever
+    /// sets it wakes it, 5 ms later at most. The first time counts.
+    pub fn start_at(&self, at: Time) {
+        let _ = self.0.start.compare_exchange(0, at.as_nanos().max(1), Relaxed, Relaxed);
+    }
+
+    /// Whether a load that is held has opened its connections, or given up on some, and waits for its start.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.0.ready.load(Acquire)
+    }
+
+    /// When the load began: the turn that first asked for something, after the warm-up's beginning.
+    #[must_use]
+    pub fn begun(&self) -> Option<Time> {
+        Some(self.0.begun.load(Relaxed)).filter(|nanos| *nanos > 0).map(Time::from_nanos)
+    }
+
+    /// The time that was set by [`Live::start_at`].
+    pub(crate) fn start(&self) -> Option<Time> {
+        Some(self.0.start.load(Relaxed)).filter(|nanos| *nanos > 0).map(Time::from_nanos)
+    }
+
+    pub(crate) fn say_ready(&self) {
+        self.0.ready.store(true, Release);
+    }
+
+    pub(crate) fn say_begun(&self, now: Time) {
+        self.0.begun.store(now.as_nanos(), Relaxed);
     }
 
     /// The rate that was set, as a number that differs for each rate; zero if

@@ -33,6 +33,8 @@ mod rows;
 mod securing;
 mod turns;
 
+pub(crate) use dialogue::Dialogue;
+pub(crate) use mix::{ANY_STATUS, Mix};
 pub(crate) use securing::unsuited;
 
 use crate::checks::WrongAnswer;
@@ -44,15 +46,12 @@ use crate::plan::{Plan, PlanError, Reuse};
 use crate::random::Random;
 use crate::recorder::Recorder;
 use crate::samples::{Class, Samples};
-use crate::schedule::Arrival;
 use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
 use cuts::Cuts;
-use dialogue::Dialogue;
 use h1::client::{Counted, ResponseLimits, Summary};
 use http2::Http2;
 use in_progress::{InProgress, Mark};
-use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
 use parts::Parts;
 use rows::Rows;
@@ -121,6 +120,8 @@ pub struct Load {
     /// Whether some connections stand idle; those that do not are drawn at
     /// random, anew for each request if the plan says so.
     mixing: bool,
+    /// Slots whose connections are to be asked for the first time, where a closed loop was held.
+    unasked: usize,
     /// Whether this turn brought anything.
     worked: bool,
 
@@ -177,11 +178,11 @@ pub struct Load {
     wrong_answers: Vec<WrongAnswer>,
 }
 
-/// How far the run is, with the time that each phase ends at the latest.
+/// How far the run is, with the time that each phase ends at the latest, and since when one that is held is ready.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Waiting,
-    Ramp { until: Time },
+    Ramp { until: Time, ready: Option<Time> },
     WarmUp { ramp: Duration, until: Time, from: Time },
     Window { ramp: Duration, warm_up: Duration, from: Time, until: Time },
     Ended,
@@ -212,18 +213,14 @@ impl Load {
     pub fn new(plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
         let mix = Mix::new(&plan)?;
-        let Kind { body: request, method, expect_length, expect_status, .. } = mix.kind(0);
+        let mix::Kind { body: request, method, expect_length, expect_status, .. } = mix.kind(0);
         let (request, only_method) = (request.clone(), *method);
         let (expect_length, expect_status) = (*expect_length, *expect_status);
         let dialogue = Dialogue::new(&plan);
         let rows = plan.url_rows.map(|limit| Box::new(Rows::new(plan.requests.len(), limit)));
         let apart = dialogue.is_some() || rows.is_some();
         let kept = kept(&plan, &mix, apart);
-        let places = plan.connections as usize * usize::from(plan.pipeline);
-        let open_loop = match &plan.arrival {
-            Arrival::Closed => None,
-            Arrival::Open(schedule) => Some(Box::new(Open::new(schedule.clone(), places))),
-        };
+        let open_loop = Open::of(&plan);
         let plain = !(kept.due || kept.kind || kept.uses || kept.by_place || apart) && expect_status == ANY_STATUS;
         Ok(Self {
             table: Table::new(plan.connections, plan.pipeline, kept),
@@ -235,11 +232,12 @@ impl Load {
             plain,
             single: mix.is_single(),
             limits: ResponseLimits::default(),
-            allowance: u64::MAX,
+            allowance: if plan.held { 0 } else { u64::MAX },
             quota: if plan.warm_up_requests > 0 { plan.warm_up_requests } else { u64::MAX },
             expect_length,
             reuse: plan.reuse,
             mixing: plan.active.is_some_and(|active| active < plan.connections),
+            unasked: 0,
             worked: false,
             due: Time::ZERO,
             asked_for: Time::ZERO,

@@ -142,6 +142,10 @@ pub struct Plan {
     pub url_rows: Option<usize>,
     /// Which part of the run this is, of how many ([`Plan::share`]).
     pub lane: (u32, u32),
+    /// Whether the load begins at a time that is set from outside, once the connections are open
+    /// ([`crate::Live::start_at`]): until then they stand open, and nothing is asked. Default no. Over
+    /// HTTP/1.1 alone.
+    pub held: bool,
 }
 
 impl Plan {
@@ -178,6 +182,7 @@ impl Plan {
             follow: 0,
             url_rows: None,
             lane: (0, 1),
+            held: false,
         }
     }
 
@@ -316,8 +321,11 @@ impl Plan {
         plan.connections = connections;
         plan.active = self.active.map(|n| part32(n).clamp(1, connections));
         plan.handshakes = part32(self.handshakes).max(1);
-        plan.seed = self.seed.wrapping_add(u64::from(index));
-        plan.lane = (index, silos);
+        // Parts of a part have places, and seeds, that no part of another has.
+        let (lane, lanes) = self.lane;
+        let ahead = lanes.saturating_mul(index);
+        plan.seed = self.seed.wrapping_add(u64::from(ahead));
+        plan.lane = (lane.saturating_add(ahead), lanes.saturating_mul(silos));
         plan.warm_up_requests = part(self.warm_up_requests);
         if let Arrival::Open(schedule) = &self.arrival {
             plan.arrival = Arrival::Open(schedule.share(index, silos));

@@ -6,6 +6,9 @@
 //! a [`Histogram`] for percentiles, mean and output loses nothing.
 
 use hdrhistogram::Histogram;
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bits of a bucket's index within its octave. 2^10 buckets an octave is what
 /// HdrHistogram uses for three significant digits: a bucket is at most 1/1024
@@ -29,6 +32,17 @@ pub const SUB_BUCKETS: u64 = 2 << PRECISION;
 const CHUNK: usize = 64;
 
 const BUCKETS: usize = index_of(LONGEST) + 1;
+
+/// The most that is believed of a count that comes from elsewhere: 64 of 1,024 sides add up to less than 2^64.
+pub(crate) const COUNTED_LIMIT: u64 = (1 << 48) - 1;
+
+const _: () = assert!(COUNTED_LIMIT <= u64::MAX / (64 * 1_024));
+
+/// The most samples that a bucket is believed to have where it comes from elsewhere: all buckets of
+/// 8,192 recorders add up to less than 2^64.
+const COUNT_LIMIT: u64 = 1 << 36;
+
+const _: () = assert!(COUNT_LIMIT as u128 * BUCKETS as u128 * 8_192 <= u64::MAX as u128);
 
 const _: () = assert!(BUCKETS == ((RANGE - PRECISION) as usize + 1) << PRECISION);
 
@@ -251,6 +265,74 @@ const fn highest_of(index: usize) -> u64 {
     lowest_of(index + 1) - 1
 }
 
+/// The shortest and the longest span, and then each bucket that is not empty: how many are empty before it, and
+/// its count. Nothing without samples.
+impl Serialize for Recorder {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut numbers = serializer.serialize_seq(None)?;
+        if !self.is_empty() {
+            numbers.serialize_element(&self.min)?;
+            numbers.serialize_element(&self.max)?;
+        }
+        let mut empty = 0_u64;
+        for count in self.occupied() {
+            if *count == 0 {
+                empty += 1;
+            } else {
+                numbers.serialize_element(&empty)?;
+                numbers.serialize_element(count)?;
+                empty = 0;
+            }
+        }
+        numbers.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Recorder {
+    /// Takes nothing that [`Serialize`] does not make: whoever sends it may be anybody.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Numbers)
+    }
+}
+
+/// Reads a recorder's numbers as they come, without keeping them.
+struct Numbers;
+
+impl<'de> Visitor<'de> for Numbers {
+    type Value = Recorder;
+
+    fn expecting(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.write_str("the buckets of a distribution")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Recorder, A::Error> {
+        let bad = |why: &str| A::Error::custom(why);
+        let mut recorder = Recorder::new();
+        let Some(min) = numbers.next_element::<u64>()? else { return Ok(recorder) };
+        let max = numbers.next_element::<u64>()?.ok_or_else(|| bad("a distribution without its longest span"))?;
+        if min > max || max > LONGEST {
+            return Err(bad("a distribution whose ends make no sense"));
+        }
+        let (mut index, mut first) = (index_of(min), true);
+        while let Some(empty) = numbers.next_element::<u64>()? {
+            let count = numbers.next_element::<u64>()?.ok_or_else(|| bad("a bucket without a count"))?;
+            // The first bucket is that of the shortest span, the others follow.
+            let skipped = usize::try_from(empty).unwrap_or(BUCKETS).saturating_add(usize::from(!first));
+            index = index.saturating_add(skipped);
+            if index > index_of(max) || count == 0 || count > COUNT_LIMIT || (first && empty > 0) {
+                return Err(bad("a bucket that is none of the distribution's"));
+            }
+            recorder.counts[index] = count;
+            first = false;
+        }
+        if first || index != index_of(max) {
+            return Err(bad("a distribution whose longest span is in no bucket"));
+        }
+        (recorder.min, recorder.max) = (min, max);
+        Ok(recorder)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,6 +394,41 @@ mod tests {
         assert!(recorder.is_empty());
         recorder.record(7);
         assert_eq!((recorder.len(), recorder.histogram().max()), (1, 7));
+    }
+
+    #[test]
+    fn what_is_written_is_read_bucket_by_bucket_and_nothing_else_is() {
+        let mut recorder = Recorder::new();
+        let text = |recorder: &Recorder| serde_json::to_string(recorder).expect("numbers");
+        let read = |text: &str| serde_json::from_str::<Recorder>(text);
+        assert_eq!(text(&recorder), "[]");
+        assert!(read("[]").expect("nothing").is_empty());
+        for nanos in [0, 7, 7, 5_001, 123_456_789, LONGEST] {
+            recorder.record(nanos);
+        }
+        let again = read(&text(&recorder)).expect("our own");
+        assert_eq!((again.min, again.max, &again.counts), (recorder.min, recorder.max, &recorder.counts));
+        recorder.clear();
+        recorder.record_n(5_001, 9);
+        assert_eq!(text(&recorder), "[5001,5001,0,9]");
+        for bad in [
+            "[5001]",
+            "[5001,5001]",
+            "[5001,5001,0]",
+            "[5001,5001,0,0]",
+            "[5001,5001,1,9]",
+            "[5001,5001,0,9,0,1]",
+            "[5001,4001,0,9]",
+            "[5001,9001,0,9]",
+            "[5001,9001,0,9,18446744073709551615,1]",
+            "[1,1099511627776,0,1,30000,1]",
+            "[5001,5001,0,68719476737]",
+            "[5001,5001,0,-9]",
+            "[5001,5001,0,9.5]",
+            "{}",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -525,7 +525,12 @@ impl PhaseReport {
 }
 
 impl Setup {
-    fn new(plan: &Plan) -> Self {
+    /// What a plan asks for.
+    ///
+    /// # Panics
+    /// If it has no request, which [`Plan::check`] refuses.
+    #[must_use]
+    pub fn new(plan: &Plan) -> Self {
         let first = plan.first_request();
         let request_bytes = first.bytes(plan.reuse).map_or(0, |bytes| bytes.len());
         Self {

@@ -1,7 +1,7 @@
 //! Samples by what became of the request.
 
 use crate::recorder::Recorder;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What became of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -77,7 +77,8 @@ impl Class {
 }
 
 /// Samples of a time, in a distribution each. All times are in nanoseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Samples {
     /// From the time that the request was due (in a closed loop: was sent) to
     /// its end, by [`Class`].

@@ -166,7 +166,9 @@ impl Schedule {
             }
             Shape::Ramp { from, to, over } => Shape::Ramp { from: part(*from), to: part(*to), over: *over },
         };
-        let first_gap = self.first_gap * f64::from(index + 1) / f64::from(silos);
+        // Of this schedule's requests, every so many fall to the silo, from its own number on: so parts of a
+        // part are evenly spaced in sum, too.
+        let first_gap = (self.first_gap + f64::from(index)) / f64::from(silos);
         Self { shape, spacing: self.spacing, first_gap }
     }
 

@@ -1,19 +1,32 @@
 //! A report as JSON.
 
 use environment::{ResultKind, ResultOrigin};
-use load::{Judged, Report};
+use load::{Judged, Report, Setup};
 use serde::Serialize;
 
 /// The report as one JSON object, with its objectives where there are any, by which command it
 /// came, and the machine that it belongs to. Times are in nanoseconds, rates per second.
 #[must_use]
 pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serialize, origin: &ResultOrigin) -> String {
+    render_json_of_workers(report, judged, environment, origin, None::<&()>)
+}
+
+/// The same of a load by many workers, with what is known of each.
+#[must_use]
+pub fn render_json_of_workers(
+    report: &Report,
+    judged: &[Judged],
+    environment: &impl Serialize,
+    origin: &ResultOrigin,
+    workers: Option<&impl Serialize>,
+) -> String {
     match serde_json::to_string_pretty(&Whole {
         kind: ResultKind::Load,
         origin,
         report,
         percentiles: percentiles(report),
         objectives: expected(judged),
+        workers,
         environment,
     }) {
         Ok(json) => json + "\n",
@@ -21,8 +34,17 @@ pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serial
     }
 }
 
+/// What was asked for, as results have it, in a line.
+#[must_use]
+pub fn setup_json(setup: &Setup) -> String {
+    match serde_json::to_string(setup) {
+        Ok(json) => json,
+        Err(_) => unreachable!("a setup has only string keys and plain values"),
+    }
+}
+
 #[derive(Serialize)]
-struct Whole<'a, E: Serialize> {
+struct Whole<'a, E: Serialize, W: Serialize> {
     kind: ResultKind,
     #[serde(flatten)]
     origin: &'a ResultOrigin,
@@ -32,6 +54,9 @@ struct Whole<'a, E: Serialize> {
     percentiles: Vec<(f64, u64)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     objectives: Vec<Expected>,
+    /// Who generated it, where these were many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workers: Option<&'a W>,
     environment: &'a E,
 }
 
@@ -48,7 +73,7 @@ pub(super) fn expected(judged: &[Judged]) -> Vec<Expected> {
     let one = |one: &Judged| Expected {
         objective: one.objective.to_string(),
         measured: one.measured,
-        told: one.measured.map(|value| one.objective.metric.value(value)),
+        told: one.told(),
         met: one.met,
     };
     judged.iter().map(one).collect()

@@ -7,6 +7,7 @@
 //! | `text` | for people |
 //! | `bulk` | streams without end, interval by interval |
 //! | `streaming` | streams that are to have a rate |
+//! | `exit` | the exit code |
 //! | `json`, `ndjson` | one JSON object for a run, or for each interval |
 //! | `ab`, `wrk` | what these tools print |
 //! | `histogram` | powers of two, in plain characters |
@@ -18,6 +19,7 @@
 
 mod ab;
 mod bulk;
+mod exit;
 mod found;
 mod hdr_log;
 mod hgrm;
@@ -31,11 +33,12 @@ mod wrk;
 
 pub use ab::render_ab;
 pub use bulk::{StreamsVerdict, bulk_heading, bulk_line, bulk_text, bulk_verdict, render_bulk_json};
+pub use exit::{ExitReason, exit_reason};
 pub use found::{found_json, found_text};
 pub use hdr_log::HdrLog;
 pub use hgrm::render_hgrm;
 pub use histogram::{Unit, log2_histogram, render_histogram};
-pub use json::render_json;
+pub use json::{render_json, render_json_of_workers, setup_json};
 pub use ndjson::interval_json;
 pub use streaming::{render_streaming_json, streaming_heading, streaming_line, streaming_text, streaming_verdict};
 pub use sweep::{CpuUse, SweepRow, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_line};

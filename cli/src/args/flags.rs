@@ -24,6 +24,7 @@ use super::Command;
 use ::host::CONNECTIONS_MAX;
 use ::host::values::Count;
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// A web server and a load generator on a TCP/IP stack of their own.
@@ -82,6 +83,14 @@ pub(super) enum Typed {
     Numa(numa::NumaArgs),
     /// Judge the machine's settings: what matters for a server, and what is folklore
     Node(node::NodeArgs),
+    /// Measure on many machines: `nearside cluster --help` has more
+    // Until it knows Kubernetes.
+    #[command(hide = true, disable_help_flag = true)]
+    Cluster {
+        /// What is to be done
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Results are judged by `nearside lab judge`
     #[command(hide = true)]
     Judge {
@@ -125,6 +134,7 @@ impl Typed {
             Self::Load(args) => Command::Load(Box::new(args.plan()?)),
             Self::Demo(args) => Command::Demo(args.plan()),
             Self::Compare(args) => Command::Compare(args.plan()?),
+            Self::Cluster { .. } => Command::Cluster,
             Self::Judge { .. } => return Err("results are judged by nearside lab judge FILE…".to_owned()),
             Self::Lab(args) => Command::Lab(args.plan()?),
             Self::Packet(args) => args.command()?,

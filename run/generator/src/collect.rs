@@ -3,6 +3,7 @@
 //! The workers are asked for nothing: they publish, and it reads.
 
 use super::files::Files;
+use super::post::Post;
 use super::server_time::{ServerTime, Spent};
 use super::show::Show;
 use core::time::Duration;
@@ -60,12 +61,15 @@ pub struct Collector<'a> {
     pub show: &'a mut Show,
     /// Whose CPU time is read.
     pub server: Option<&'a ServerTime>,
+    /// Who else is told of each interval, and of the workers when all are there.
+    pub post: Option<&'a Post>,
 }
 
 impl Collector<'_> {
     /// Collects until the run is over.
     pub fn run(self) -> Seen {
-        let Self { sources, workers, every, files, show, server } = self;
+        let Self { sources, workers, every, files, show, server, mut post } = self;
+        let told = post;
         let mut line_up = LineUp::new(workers);
         let mut tracks: Vec<Track> = Vec::new();
         let mut seen = Seen::default();
@@ -83,12 +87,18 @@ impl Collector<'_> {
             let over = closed && tracks.iter().all(|track| track.over);
             while let Some(interval) = line_up.next(&tracks, over) {
                 files.interval(&interval);
+                if let Some(told) = told {
+                    told.interval(&interval);
+                }
                 if interval.stage == Stage::Measuring && interval.length() >= every.mul_f64(WHOLE) {
                     seen.best_rate = Some(seen.best_rate.unwrap_or(0.0).max(interval.rate()));
                 }
                 show.interval(interval);
             }
             let lives: Vec<Live> = tracks.iter().map(|track| track.source.live.clone()).collect();
+            if let Some(attached) = post.take_if(|_| lives.len() == workers) {
+                attached.attach(lives.clone());
+            }
             if let Some(server) = server {
                 window.look(&lives, workers, server);
             }

@@ -50,6 +50,7 @@ pub fn measure(sockets: &Sockets, plan: &Plan, signals: &Arc<AtomicUsize>) -> Re
     own.sources = Vec::new();
     (own.warm_up, own.warm_up_requests, own.ramp) = (WARM_UP, 0, Duration::ZERO);
     own.stop = Stop::After(MEASURED);
+    own.held = false;
     let over = AtomicBool::new(false);
     let sides = thread::scope(|scope| {
         let server = thread::Builder::new()

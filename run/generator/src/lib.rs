@@ -17,6 +17,8 @@
 //! | `siblings` | the cores that share one with the generator's |
 //! | `port` | the interface that requests go by, and how full it is |
 //! | `drawn` | results as pages, SVG, and in plain characters |
+//! | `worker`, `post` | a part of a load that many generate, and its connection to their controller |
+//! | `quota` | what a quota of processor time keeps it from |
 //! | `print` | what comes out, and the exit code |
 
 mod account;
@@ -32,7 +34,9 @@ mod noise;
 mod own;
 mod plan;
 mod port;
+mod post;
 mod print;
+mod quota;
 mod resolve;
 mod run;
 mod server_time;
@@ -44,18 +48,20 @@ mod sweep;
 pub mod terminal;
 mod view;
 mod watch;
+mod worker;
 
 pub use plan::{
     BulkTask, Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, StreamTask,
-    SweepPlan, Task,
+    SweepPlan, Task, WorkerPlan,
 };
+pub use worker::TOKEN_VARIABLE;
 
 use drawn::Drawings;
 use environment::ResultOrigin;
 use files::Later;
 use goal::Goal;
 use host::Layout;
-use report::{render_hgrm, render_json};
+use report::{exit_reason, render_hgrm, render_json};
 use run::Runner;
 use say::{Failure, eprintln};
 use std::process::ExitCode;
@@ -65,7 +71,10 @@ use std::process::ExitCode;
 /// # Errors
 /// What the user is to know.
 pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
-    let LoadPlan { path, mut load, task, expect, output, notes } = plan;
+    let LoadPlan { path, mut load, task, expect, output, notes, worker } = plan;
+    if let Some(place) = worker {
+        return worker::work(&place, path, &load, output);
+    }
     notes.iter().for_each(|note| eprintln!("nearside: {note}"));
     let (form, strict) = (output.form, output.strict);
     if let LoadPath::Link(host) = &path
@@ -112,9 +121,11 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
             if let Some(file) = hgrm {
                 file.write(&render_hgrm(&outcome.report))?;
             }
-            let code = print::code(&outcome.report, &judged, outcome.seen.failures, strict);
-            print::explain(code, &outcome.report);
-            code
+            let reason = exit_reason(&outcome.report, &judged, outcome.seen.failures, strict);
+            if let Some(why) = reason.sentence(&outcome.report) {
+                eprintln!("nearside: {why}");
+            }
+            reason.code()
         }
     };
     Ok(print::exit(code))

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use host::{Cores, HostPlan};
-use load::{FindMaxConfig, Objective, PlayRate, PlayerPlan};
+use load::{FindMaxConfig, Objective, Plan, PlayRate, PlayerPlan, StreamingPlan};
 use sockets::Engine;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,6 +24,19 @@ pub struct LoadPlan {
     pub output: OutputPlan,
     /// What is said before the run.
     pub notes: Vec<String>,
+    /// Which part of it is generated, and who wants its figures; none: all of it, and they are printed.
+    pub worker: Option<WorkerPlan>,
+}
+
+/// The place of a worker among those that generate a load together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerPlan {
+    /// Which it is, from zero.
+    pub index: u32,
+    /// How many there are.
+    pub workers: u32,
+    /// Where their controller is.
+    pub controller: SocketAddr,
 }
 
 /// What requests travel over.
@@ -100,6 +113,16 @@ pub struct StreamTask {
     pub rate: PlayRate,
     /// How each plays; none: it is held against its rate alone.
     pub player: Option<PlayerPlan>,
+    /// Whether each begins with another request.
+    pub spread: bool,
+}
+
+impl StreamTask {
+    /// The same, with what is asked for and where.
+    #[must_use]
+    pub fn plan(&self, load: &Plan) -> StreamingPlan {
+        StreamingPlan { load: load.clone(), rate: self.rate, player: self.player, spread: self.spread }
+    }
 }
 
 /// Streams without end.

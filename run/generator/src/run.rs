@@ -10,6 +10,7 @@ use super::kernel::Sockets;
 use super::noise::stolen;
 use super::own::ephemeral_ports;
 use super::port::{self, PortCount};
+use super::post::Post;
 use super::resolve::resolve;
 use super::server_time::ServerTime;
 use super::show::Show;
@@ -17,16 +18,16 @@ use super::siblings::Siblings;
 use super::sift::Sifter;
 use super::streaming::{self, Streamed, StreamingMeasured};
 use super::watch::{Lookout, Whereabouts};
-use crate::plan::{BulkTask, Form, LoadPath, LoadSockets, OutputPlan, Place, ServerPlan, StreamTask};
+use crate::plan::{BulkTask, Form, LoadPath, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, StreamTask};
 use core::time::Duration;
 use cpu::Clock;
 use environment::Fingerprint;
 use host::drivers::LinkSpec;
 use host::{HostPlan, Silos};
-use host::{Layout, stop_signals};
+use host::{Layout, count_hangups, stop_signals};
 use load::{
-    BulkPlan, Ended, Figures, Floor, Objective, Plan, PortUse, Ports, Report, Reuse, Sieve, SieveConfig, Sifted,
-    StreamingPlan,
+    BulkPlan, Ended, Figures, Floor, Objective, Outside, Plan, PortUse, Ports, Report, Reuse, Sieve, SieveConfig,
+    Sifted,
 };
 use page::{Reader, living_of_user};
 use say::Failure;
@@ -41,6 +42,8 @@ pub struct Runner {
     output: OutputPlan,
     /// Interrupts and terminations, and the key that stops a run.
     pub signals: Arc<AtomicUsize>,
+    /// Where a worker's figures go while it runs.
+    pub post: Option<Post>,
 }
 
 enum Way {
@@ -64,6 +67,19 @@ pub struct Outcome {
     pub environment: Fingerprint,
 }
 
+/// What one run measured.
+#[derive(Debug)]
+pub struct Raw {
+    /// What was counted.
+    pub figures: Figures,
+    /// What only its surroundings know.
+    pub outside: Outside,
+    /// What was seen from beside it.
+    pub seen: Seen,
+    /// What the figures belong to.
+    pub environment: Fingerprint,
+}
+
 impl Runner {
     /// Makes ready: resolves the target's name into the plan, and sees whether
     /// anybody is there.
@@ -72,6 +88,7 @@ impl Runner {
     /// What the user is to know.
     pub fn new(path: LoadPath, output: OutputPlan, plan: &mut Plan) -> Result<Self, Failure> {
         let signals = stop_signals()?;
+        count_hangups(&signals)?;
         // Both clocks now, for the time in templates.
         plan.source.epoch = Clock.unix().saturating_sub(Duration::from_nanos(Clock.now().as_nanos()));
         let way = match path {
@@ -82,7 +99,7 @@ impl Runner {
                 Way::Kernel(Box::new(Kernel { asked, sockets }))
             }
         };
-        Ok(Self { way, output, signals })
+        Ok(Self { way, output, signals, post: None })
     }
 
     /// The same with another number of threads.
@@ -124,12 +141,21 @@ impl Runner {
         floor::measure(sockets, plan, &self.signals)
     }
 
+    /// One run, reported.
+    ///
+    /// # Errors
+    /// As [`Runner::measure`].
+    pub fn run(&self, plan: &Plan, floor: Option<Floor>, server: Option<&ServerTime>) -> Result<Outcome, Failure> {
+        let Raw { figures, outside, seen, environment } = self.measure(plan, floor, server)?;
+        Ok(Outcome { report: Report::new(plan, &figures, outside), seen, environment })
+    }
+
     /// One run.
     ///
     /// # Errors
     /// What the user is to know; a file that could not be written to its end
     /// is none, and counted.
-    pub fn run(&self, plan: &Plan, floor: Option<Floor>, server: Option<&ServerTime>) -> Result<Outcome, Failure> {
+    pub fn measure(&self, plan: &Plan, floor: Option<Floor>, server: Option<&ServerTime>) -> Result<Raw, Failure> {
         let title = title(plan);
         let started = Clock.unix();
         let mut files = Files::create(&self.output, started, &title)?;
@@ -152,7 +178,7 @@ impl Runner {
         if matches!(&self.way, Way::Kernel(kernel) if !matches!(kernel.asked.place, Place::Unix(_))) {
             outside.ports = ports(plan, &figures);
         }
-        Ok(Outcome { report: Report::new(plan, &figures, outside), seen, environment })
+        Ok(Raw { figures, outside, seen, environment })
     }
 
     /// What figures of this machine belong to, with the interfaces that requests go by.
@@ -236,11 +262,12 @@ impl Runner {
         form: Form,
         put: fn(&str) -> Result<(), Failure>,
     ) -> Result<StreamingMeasured, Failure> {
-        let streams = StreamingPlan { load: plan.clone(), rate: task.rate, player: task.player };
+        let streams = task.plan(plan);
         streams.check().map_err(|why| why.to_string())?;
         let (environment, carried) = (self.environment(plan), self.carried(plan));
         let (every, signals) = (self.output.interval, &self.signals);
-        let told = |way: String| Streamed { plan: &streams, way, expect, form, every, put };
+        let lines = self.output.progress != ProgressKind::None;
+        let told = |way: String| Streamed { plan: &streams, way, expect, form, every, lines, put };
         match &self.way {
             Way::Kernel(kernel) => {
                 let work = |sender| streaming::over_sockets(&kernel.sockets, &streams, signals, &sender);
@@ -314,7 +341,8 @@ impl Runner {
         let (workers, every) = (self.workers(plan), self.output.interval);
         let quiet = show.is_live();
         thread::scope(|scope| {
-            let collector = Collector { sources, workers, every, files, show, server };
+            let post = self.post.as_ref();
+            let collector = Collector { sources, workers, every, files, show, server, post };
             let collector =
                 thread::Builder::new().name("near-collect".into()).spawn_scoped(scope, || collector.run())?;
             let sides = self.work(plan, every, &self.signals, sender, quiet);

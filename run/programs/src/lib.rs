@@ -1,6 +1,7 @@
-//! The two programs that Nearside is: `nearside`, which serves, and
-//! `nearside-tools`, which measures, tunes and tests. Each is started by the other
-//! where a command is the other's; for people there is one command, `nearside`.
+//! The programs that Nearside is: `nearside`, which serves, `nearside-tools`, which
+//! measures, tunes and tests, and `nearside-cluster`, which does so on many machines.
+//! Each is started by another where a command is that one's; for people there is one
+//! command, `nearside`.
 //!
 //! What serves contains no terminal UI, YAML, D-Bus or capture files, least of all
 //! the part of it that starts as root.
@@ -17,9 +18,11 @@ use std::path::{Path, PathBuf};
 pub const SERVING: &str = "nearside";
 /// The program with all other commands.
 pub const TOOLS: &str = "nearside-tools";
+/// The program that has many machines measure together.
+pub const CLUSTER: &str = "nearside-cluster";
 
-/// From the folder of either as installed to the other.
-const INSTALLED: [(&str, &str); 2] = [(TOOLS, "../lib/nearside"), (SERVING, "../../bin")];
+/// From the folder of any as installed to the others.
+const INSTALLED: [(&str, &str); 3] = [(TOOLS, "../lib/nearside"), (CLUSTER, "../lib/nearside"), (SERVING, "../../bin")];
 
 /// The program that this process runs.
 ///
@@ -49,6 +52,14 @@ pub fn serving() -> io::Result<PathBuf> {
 /// If it is not where it belongs: then there is only the serving program.
 pub fn tools() -> io::Result<PathBuf> {
     find(&own()?, TOOLS)
+}
+
+/// The program that has many machines measure together.
+///
+/// # Errors
+/// If it is not where it belongs.
+pub fn cluster() -> io::Result<PathBuf> {
+    find(&own()?, CLUSTER)
 }
 
 /// The program of this name, from where `own` is.
@@ -106,6 +117,11 @@ mod tests {
         let (serving, tools) = (here(file("usr/bin/nearside")), here(file("usr/lib/nearside/nearside-tools")));
         assert_eq!(found("usr/bin/nearside", TOOLS), Some(tools));
         assert_eq!(found("usr/lib/nearside/nearside-tools", SERVING), Some(serving));
+        // The third lies beside the second.
+        let cluster = here(file("usr/lib/nearside/nearside-cluster"));
+        assert_eq!(found("usr/lib/nearside/nearside-tools", CLUSTER), Some(cluster.clone()));
+        assert_eq!(found("usr/bin/nearside", CLUSTER), Some(cluster));
+        assert_eq!(found("usr/lib/nearside/nearside-cluster", TOOLS), found("usr/bin/nearside", TOOLS));
         let why = find(&root.join("none/nearside"), TOOLS).expect_err("nowhere").to_string();
         assert!(why.contains("none/nearside-tools and no ") && why.contains("lib/nearside/nearside-tools"), "{why}");
         fs::remove_dir_all(&root).expect("made above");

@@ -42,8 +42,8 @@ fn build() -> PathBuf {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "cli", "--profile", profile]);
-    build.args(has_libdpdk().then_some("--features=dpdk"));
+    build.args(["build", "--quiet", "--package", "cli", "--package", "command", "--profile", profile]);
+    build.args(has_libdpdk().then_some("--features=cli/dpdk"));
     build.arg("--target-dir").arg(folder.parent().expect("a profile's folder lies in the target folder"));
     let built = build.status().expect("cargo starts");
     assert!(built.success(), "the program does not build");

@@ -138,7 +138,8 @@ pub trait Replies: Upstreams {
     fn stop(&mut self, id: ExchangeId, how: Stop);
 
     /// What answers has time limits of its own: the exchange is not over because nothing is
-    /// queued for a while.
+    /// queued for a while. Nor does it wait for the client: of its answer some may be queued that the
+    /// client does not take now ([`ReplyFlow::ahead`]).
     fn be_patient(&mut self, id: ExchangeId) {
         let _ = id;
     }

@@ -1,11 +1,13 @@
 //! A silo's account of its own turns.
 
 use core::time::Duration;
+use serde::{Deserialize, Serialize};
 
 /// The silo's turns in the window, as the application sees them: by the time
 /// that each turn is stamped with. A turn counts as busy when it brought
 /// anything for the generator, and lasts until the next turn's stamp.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Turns {
     /// Turns.
     pub all: u64,

@@ -69,8 +69,10 @@ impl Load {
             self.backoff = Duration::ZERO;
         }
         if let Phase::Ramp { .. } = self.phase {
-            // Each connection is used once before it may stand idle.
-            self.ask_first(net, id, first);
+            // Each connection is used once before it may stand idle; of a closed loop that is held, at its start.
+            if !self.plan.held || self.open_loop.is_some() {
+                self.ask_first(net, id, first);
+            }
             if self.counts.connections.established >= u64::from(self.plan.connections) {
                 self.look_up();
             }
@@ -116,7 +118,8 @@ impl Load {
     /// Whether connections or requests are to be started.
     #[inline]
     pub(super) fn lacks(&self) -> bool {
-        self.standing() < self.plan.connections || self.busy < self.busy_wanted || self.is_short()
+        let short = self.standing() < self.plan.connections || self.busy < self.busy_wanted;
+        short || self.unasked > 0 || self.is_short()
     }
 
     /// Starts what is lacking, within the turn's bound; after the end, closes.
@@ -127,6 +130,7 @@ impl Load {
         }
         let mut starts = STARTS_PER_TURN;
         self.hand_out_freed(net, &mut starts);
+        self.ask_unasked(net, &mut starts);
         while starts > 0 && self.busy < self.busy_wanted && self.allowance > 0 {
             let Some(id) = self.draw_idle() else { break };
             self.busy += 1;
@@ -148,6 +152,18 @@ impl Load {
             Wake::At(if next > now { next.min(self.due) } else { self.due })
         } else {
             Wake::At(self.due)
+        }
+    }
+
+    /// Asks on connections that stood open until the load began.
+    fn ask_unasked<N: Net>(&mut self, net: &mut N, starts: &mut u32) {
+        while *starts > 0 && self.unasked > 0 {
+            self.unasked -= 1;
+            let (id, conn) = self.table.at(self.unasked);
+            if conn.state == State::Idle {
+                self.ask_first(net, id, None);
+                *starts -= 1;
+            }
         }
     }
 

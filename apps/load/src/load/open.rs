@@ -9,7 +9,8 @@
 use super::{Load, STARTS_PER_TURN};
 use crate::conn::State;
 use crate::live::{self, Live};
-use crate::schedule::{Arrivals, Change, Schedule};
+use crate::plan::Plan;
+use crate::schedule::{Arrival, Arrivals, Change, Schedule};
 use app::{ConnId, Net, Wake};
 use std::collections::VecDeque;
 use wire::Time;
@@ -51,7 +52,14 @@ pub struct Open {
 }
 
 impl Open {
-    pub fn new(schedule: Schedule, places: usize) -> Self {
+    /// The open loop of a plan; none of a closed one.
+    pub fn of(plan: &Plan) -> Option<Box<Self>> {
+        let Arrival::Open(schedule) = &plan.arrival else { return None };
+        let places = plan.connections as usize * usize::from(plan.pipeline);
+        Some(Box::new(Self::new(schedule.clone(), places)))
+    }
+
+    fn new(schedule: Schedule, places: usize) -> Self {
         // Twice the places, so that throwing out what is gone is rare.
         let ready_limit = 2 * places;
         Self {

@@ -33,8 +33,9 @@ impl Load {
         let cut = self.cuts.as_ref().map_or(Time::MAX, |cuts| cuts.next);
         let phase = match self.phase {
             Phase::Ended | Phase::Waiting => Time::MAX,
+            Phase::Ramp { ready: Some(_), .. } => self.live.start().unwrap_or(Time::MAX),
             Phase::WarmUp { until, .. } if now >= until => until + self.plan.ramp_limit,
-            Phase::Ramp { until } | Phase::WarmUp { until, .. } | Phase::Window { until, .. } => until,
+            Phase::Ramp { until, .. } | Phase::WarmUp { until, .. } | Phase::Window { until, .. } => until,
         };
         self.due = (now + HEARTBEAT).min(self.published.next).min(cut).min(phase);
     }
@@ -45,25 +46,29 @@ impl Load {
                 self.started = now;
                 self.published.at = now;
                 self.begin_cuts(now);
-                Some(Phase::Ramp { until: now + self.plan.ramp + self.plan.ramp_limit })
+                Some(Phase::Ramp { until: now + self.plan.ramp + self.plan.ramp_limit, ready: None })
             }
-            Phase::Ramp { until } => {
+            Phase::Ramp { until, ready } => {
                 let opened = self.counts.connections.established;
                 // An open loop with a new connection for each request opens
                 // none before one is due.
-                let none = self.open_loop.is_some() && self.reuse.per_connection() == Some(1);
-                if now < until && opened < u64::from(self.plan.connections) && !none {
+                // Nor does one that is held.
+                let none = (self.open_loop.is_some() || self.plan.held) && self.reuse.per_connection() == Some(1);
+                let opening = now < until && opened < u64::from(self.plan.connections) && !none;
+                if opening && ready.is_none() {
                     return None;
                 }
+                let from = self.begin_at(now, (until, ready))?;
                 if self.mixing {
                     self.busy_wanted = self.plan.active.unwrap_or(self.plan.connections);
                 }
-                let ramp = now.since(self.started);
+                let ramp = ready.unwrap_or(now).since(self.started);
                 self.ramp_phase = self.end_phase(now, 2, ramp);
                 if let Some(open) = &mut self.open_loop {
-                    open.start(self.plan.seed, now);
+                    open.start(self.plan.seed, from);
                 }
-                Some(Phase::WarmUp { ramp, until: now + self.plan.warm_up, from: now })
+                self.live.say_begun(now);
+                Some(Phase::WarmUp { ramp, until: from + self.plan.warm_up, from })
             }
             Phase::WarmUp { ramp, until, from } => {
                 let warm = now >= until && (self.warm || now >= until + self.plan.ramp_limit);
@@ -81,6 +86,27 @@ impl Load {
             }
             Phase::Ended => None,
         }
+    }
+
+    /// Since when the load is on, once it is: a load that is held says that it is ready, and waits. Requests
+    /// fall due from the very time that was set, however late this turn comes, so that parts of one load on many
+    /// machines keep their places.
+    fn begin_at(&mut self, now: Time, (until, ready): (Time, Option<Time>)) -> Option<Time> {
+        if !self.plan.held {
+            return Some(now);
+        }
+        if ready.is_none() {
+            self.phase = Phase::Ramp { until, ready: Some(now) };
+            // Whoever sees that it is ready sees what is open.
+            self.publish(now);
+            self.live.say_ready();
+        }
+        let from = self.live.start().filter(|start| *start <= now)?;
+        self.allowance = u64::MAX;
+        if self.open_loop.is_none() && !self.mixing {
+            self.unasked = self.table.slots();
+        }
+        Some(from)
     }
 
     /// What happened in the phase that ends; `left` end after it.

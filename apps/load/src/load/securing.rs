@@ -211,10 +211,10 @@ impl Load {
 fn agreed(session: &ServerSession) -> Agreed {
     Agreed {
         version: match session.version {
-            Version::Tls12 => "TLSv1.2",
-            Version::Tls13 => "TLSv1.3",
+            Version::Tls12 => "TLSv1.2".into(),
+            Version::Tls13 => "TLSv1.3".into(),
         },
-        suite: session.suite,
+        suite: session.suite.into(),
         protocol: session.protocol.as_ref().map(|name| String::from_utf8_lossy(name).into_owned()),
     }
 }

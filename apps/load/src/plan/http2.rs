@@ -71,6 +71,7 @@ impl Plan {
                 self.follow > 0 || self.cookies || read,
                 "templates, cookies, redirects and checks of fields and content are for HTTP/1.1",
             ),
+            (self.held, "a load that waits for its start is one of HTTP/1.1"),
             (closes, "over HTTP/2 servers are not asked to close: the client closes"),
             (active < self.connections, "over HTTP/2 all connections are active"),
             (

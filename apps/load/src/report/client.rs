@@ -5,11 +5,12 @@ use super::warnings::STALL_FLOOR_NS;
 use crate::figures::Figures;
 use crate::recorder::Recorder;
 use core::time::Duration;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What only the surroundings of the generator can know, over the measured
 /// window (see [`crate::Load::stage`]). Whatever is not known stays `None`.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Outside {
     /// The runtime's account of its time.
     pub busy: Option<Busy>,
@@ -28,7 +29,7 @@ pub struct Outside {
 }
 
 /// A logical core that shares a physical one with a core of the generator's (SMT).
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sibling {
     /// Its number.
     pub core: u16,
@@ -41,7 +42,7 @@ pub struct Sibling {
 }
 
 /// What an interface carried meanwhile, whoever's frames they were.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PortUse {
     /// Its name.
     pub name: String,
@@ -69,7 +70,7 @@ impl From<Option<Busy>> for Outside {
 
 /// What the kernel charged to the generator's threads (getrusage(2), and
 /// `/proc/thread-self/schedstat` for the delay). Of several, the sum.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Cpu {
     /// In user mode.
     pub user_ns: u64,
@@ -83,7 +84,7 @@ pub struct Cpu {
 
 /// Local ports towards the target: each connection takes one, and holds it
 /// for the length of TIME-WAIT where we close first (RFC 9293 §3.6).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Ports {
     /// The most in use at once.
     pub used: u64,
@@ -93,7 +94,7 @@ pub struct Ports {
 
 /// Latency of the same generator, with the same plan, against a server that
 /// does nothing: what the two data paths and the generator take alone.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Floor {
     /// The mean, in nanoseconds.
     pub mean_ns: f64,
@@ -105,7 +106,7 @@ pub struct Floor {
 
 /// The runtime's own account of its silo's time, over the measured window
 /// (see [`crate::Load::stage`]). For several silos, that of the busiest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Busy {
     /// Time of turns that found work.
     pub busy: Duration,

@@ -184,3 +184,76 @@ fn schedules_that_cannot_be_followed_are_refused() {
         let _ = good.mean_rate(Duration::from_secs(10));
     }
 }
+
+/// The parts of `whole` that silos of workers follow, each with the seed that it has.
+fn parts(whole: &Schedule, workers: u32, silos: u32) -> Vec<(Schedule, u64, (u32, u32))> {
+    let request = crate::plan::Request::get("a", "/");
+    let mut plan = crate::plan::Plan::new(([10, 0, 0, 2], 80).into(), request);
+    (plan.connections, plan.arrival) = (1_000, Arrival::Open(whole.clone()));
+    let of_worker = |worker| plan.share(worker, workers).expect("a connection each");
+    let of_silo = |worker, silo| of_worker(worker).share(silo, silos).expect("a connection each");
+    let all = (0..workers).flat_map(|worker| (0..silos).map(move |silo| (worker, silo)));
+    all.map(|(worker, silo)| of_silo(worker, silo))
+        .map(|plan| match plan.arrival {
+            Arrival::Open(schedule) => (schedule, plan.seed, plan.lane),
+            Arrival::Closed => panic!("it was open"),
+        })
+        .collect()
+}
+
+/// Ten workers of two silos together are one Poisson process (Cox and Lewis 1966): the variance of its counts is
+/// their mean, in windows of any length.
+#[test]
+fn merged_poisson_parts_of_many_workers_are_poisson() {
+    const WINDOWS: usize = 1_600_000;
+    let mut counts = vec![0_u32; WINDOWS];
+    for (schedule, seed, _) in parts(&Schedule::poisson(1_000.0), 10, 2) {
+        let mut arrivals = Arrivals::new(&schedule, seed, Time::ZERO);
+        while let Some(count) = counts.get_mut((arrivals.next().as_nanos() / 1_000_000) as usize) {
+            *count += 1;
+            arrivals.advance(&schedule);
+        }
+    }
+    for millis in [1, 10, 100] {
+        let sums: Vec<f64> = counts.chunks(millis).map(|chunk| f64::from(chunk.iter().sum::<u32>())).collect();
+        let n = sums.len() as f64;
+        let mean = sums.iter().sum::<f64>() / n;
+        let variance = sums.iter().map(|sum| (sum - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        assert!((mean - millis as f64).abs() < 0.01 * millis as f64, "{millis} ms: {mean}");
+        assert!((variance / mean - 1.0).abs() < 0.05, "{millis} ms: dispersion {}", variance / mean);
+    }
+}
+
+#[test]
+fn constant_parts_of_many_workers_are_evenly_spaced_in_sum() {
+    for (workers, silos) in [(1, 1), (3, 1), (10, 2), (4, 3)] {
+        let mut all = Vec::new();
+        for (schedule, seed, _) in parts(&Schedule::constant(3_000.0), workers, silos) {
+            all.extend(times(&schedule, seed, 300, &[]));
+        }
+        all.sort_by(f64::total_cmp);
+        let exact: Vec<f64> = (1..=all.len()).map(|n| n as f64 / 3_000.0).collect();
+        assert_close(&all, &exact);
+    }
+}
+
+#[test]
+fn parts_of_parts_have_counters_and_seeds_of_their_own() {
+    let mut places = std::collections::BTreeSet::new();
+    let mut seeds = std::collections::BTreeSet::new();
+    // The workers have different numbers of silos, as their machines have different numbers of cores.
+    let whole = Schedule::constant(1_000.0);
+    let mixed = [(0, 2), (1, 3), (2, 1)].map(|(worker, silos)| {
+        let all = parts(&whole, 3, silos);
+        all.into_iter().skip(worker * silos as usize).take(silos as usize).collect::<Vec<_>>()
+    });
+    for (_, seed, (lane, lanes)) in mixed.into_iter().flatten() {
+        assert!(seeds.insert(seed), "{seed}");
+        for n in 0..100 {
+            assert!(places.insert(lane + n * lanes), "{lane} of {lanes}, {n}");
+        }
+    }
+    assert_eq!((seeds.len(), places.len()), (6, 600));
+    // As far as all have come, none is left out: rows of data go round without gaps.
+    assert!((0..100).all(|place| places.contains(&place)));
+}

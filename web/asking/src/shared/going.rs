@@ -24,6 +24,8 @@ pub(crate) struct Opening<'a> {
     pub is_head: bool,
     /// Bytes of that, at most.
     pub head_max: u32,
+    /// Its asker takes nothing of a body yet.
+    pub waits: bool,
 }
 
 impl SharedLinks {
@@ -40,8 +42,8 @@ impl SharedLinks {
         link.waiting.retain(|waiting| *waiting != id);
         let mut lower = self.spare.pop().unwrap_or_default();
         let fields = RequestFields::read(opening, &mut lower);
-        let &Opening { ends, is_head, head_max, .. } = opening;
-        let question = Question { data: id.slot, ends, is_head, head_max };
+        let &Opening { ends, is_head, head_max, waits, .. } = opening;
+        let question = Question { data: id.slot, ends, is_head, head_max, waits };
         let place = (link.flushes, link.out.len());
         let opened = link.conn.open(question, fields, &mut link.out);
         lower.clear();

@@ -93,6 +93,7 @@ impl Engine {
             BodyCut::TooLong if replies.about(id).http2 => too_long((wire, 0), true),
             BodyCut::TooLong => too_long((so_far, 0), false),
             BodyCut::Late => BodyFailure::Status(408),
+            BodyCut::Malformed if replies.about(id).http2 => not_as_told(wire, body.length),
             BodyCut::Malformed => {
                 BodyFailure::Told(ErrorLevel::ERROR, 400, "client sent invalid chunked body".to_owned())
             }
@@ -213,4 +214,16 @@ pub(super) fn too_long((so_far, more): (u64, u64), is_http2: bool) -> BodyFailur
     let bytes = if is_http2 { (so_far + more).to_string() } else { format!("{so_far}+{more}") };
     let text = format!("client intended to send too large chunked body: {bytes} bytes");
     BodyFailure::Told(ErrorLevel::ERROR, 413, text)
+}
+
+/// A body by HTTP/2, of which so many bytes came, is longer or shorter than its request said, or fields behind it may
+/// not be.
+fn not_as_told(came: u64, length: Option<u64>) -> BodyFailure {
+    let text = match length {
+        Some(length) if came != length => {
+            format!("client sent another body than declared: {came} out of {length} bytes of request body received")
+        }
+        _ => "client sent invalid trailers".to_owned(),
+    };
+    BodyFailure::Told(ErrorLevel::INFO, 400, text)
 }

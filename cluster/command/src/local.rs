@@ -1,0 +1,9 @@
+//! Workers as processes of this machine.
+
+mod files;
+mod fits;
+mod processes;
+
+pub use files::{SpecFolder, TestFolder};
+pub use fits::{Machine, Need};
+pub use processes::Processes;

@@ -1,0 +1,109 @@
+//! Tests in virtual time: workers, their clocks, the ways between, and what dies. Controller and workers' side are
+//! those that run.
+//!
+//! A seed reproduces a run: `NEARSIDE_SEED=N cargo test -p control`. `NEARSIDE_SEEDS=N` runs more of them.
+
+mod world;
+
+use control::{Gone, ProblemKind};
+use world::{Death, Setting, World};
+
+fn seeds(usual: u64) -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("NEARSIDE_SEED") {
+        Some(one) => vec![one],
+        None => (0..number("NEARSIDE_SEEDS").unwrap_or(usual)).collect(),
+    }
+}
+
+#[test]
+fn without_a_fault_a_test_is_valid_and_its_workers_begin_together() {
+    for seed in seeds(50) {
+        let mut world = World::new(seed, Setting::quiet(1 + (seed % 12) as u32));
+        let seen = world.run();
+        let outcome = seen.outcome.expect("a controller");
+        assert!(outcome.is_valid(), "{seed}: {:?}", outcome.problems);
+        let sum: u64 = outcome.workers.iter().filter_map(|worker| worker.measured).sum();
+        assert_eq!(sum, seen.measured, "{seed}");
+        // Clocks are hours apart, and what is told is what was.
+        let (skew, (first, last)) = (outcome.skew.expect("they began"), seen.begun.expect("they began"));
+        let off = skew.spread.abs_diff(last.since(first));
+        assert!(off <= 2 * skew.error, "{seed}: {skew:?}, and in truth {:?}", last.since(first));
+        assert!(last.since(first).as_micros() < 100_000, "{seed}: {skew:?}");
+    }
+}
+
+/// Everything that can die dies at some time, messages come late, twice, and not at all.
+#[test]
+fn every_run_ends_in_the_right_verdict_and_nothing_is_left_waiting() {
+    let (mut valid, mut invalid, mut restarted) = (0, 0, 0);
+    for seed in seeds(200) {
+        let mut world = World::new(seed, Setting::wild(seed));
+        let seen = world.run();
+        let Some(outcome) = seen.outcome else {
+            assert!(seen.controller_died_for_good, "{seed}");
+            continue;
+        };
+        restarted += u32::from(seen.restarts > 0);
+        for problem in &outcome.problems {
+            let causes = &seen.causes[problem.worker as usize];
+            assert!(causes.contains(&problem.kind), "{seed}: {problem}, and its causes are {causes:?}");
+        }
+        // One that is named ends the test for the others, whose faults may be known too late.
+        let must = seen.must.iter().any(|must| *must);
+        assert!(
+            !must || !outcome.problems.is_empty() || outcome.interrupted,
+            "{seed}: nobody is named: {:?}",
+            seen.must
+        );
+        if outcome.is_valid() {
+            valid += 1;
+            let sum: u64 = outcome.workers.iter().filter_map(|worker| worker.measured).sum();
+            assert_eq!(sum, seen.measured, "{seed}: each once");
+        } else {
+            invalid += 1;
+        }
+    }
+    assert!(seeds(200).len() < 200 || valid > 40 && invalid > 40 && restarted > 15, "{valid} {invalid} {restarted}");
+}
+
+#[test]
+fn a_worker_that_is_killed_is_named_within_five_seconds() {
+    for seed in seeds(100) {
+        for death in [
+            Death::Process(Gone::Signal(9)),
+            Death::Process(Gone::OutOfMemory),
+            Death::Process(Gone::Evicted),
+            Death::Machine,
+        ] {
+            let mut setting = Setting::quiet(5);
+            (setting.death, setting.dies_after) = (Some((2, death)), 500);
+            let mut world = World::new(seed, setting);
+            let seen = world.run();
+            let outcome = seen.outcome.expect("a controller");
+            let kind = match death {
+                Death::Process(Gone::OutOfMemory) => ProblemKind::OutOfMemory,
+                Death::Process(Gone::Evicted) => ProblemKind::Evicted,
+                _ => ProblemKind::Lost,
+            };
+            let found: Vec<(u32, ProblemKind)> = outcome.problems.iter().map(|one| (one.worker, one.kind)).collect();
+            assert_eq!(found, [(2, kind)], "{seed} {death:?}: {:?}", outcome.problems);
+            let took = seen.over.since(seen.died.expect("it died"));
+            assert!(took.as_secs_f64() < 5.0, "{seed} {death:?}: {took:?}");
+        }
+    }
+}
+
+#[test]
+fn strangers_change_nothing() {
+    for seed in seeds(50) {
+        let mut setting = Setting::quiet(3);
+        setting.strangers = 20;
+        let mut world = World::new(seed, setting);
+        let seen = world.run();
+        let outcome = seen.outcome.expect("a controller");
+        assert!(outcome.is_valid(), "{seed}: {:?}", outcome.problems);
+        assert_eq!(outcome.workers.iter().filter_map(|worker| worker.measured).sum::<u64>(), seen.measured);
+        assert!(outcome.strangers >= 20, "{seed}: {}", outcome.strangers);
+    }
+}

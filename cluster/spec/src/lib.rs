@@ -1,0 +1,37 @@
+//! What a load on many machines is to be, as its file says: read, and refused with the field and the reason before
+//! anything starts. Without I/O.
+//!
+//! ```yaml
+//! apiVersion: nearside.dev/v1alpha1
+//! kind: LoadTest
+//! metadata:
+//!   name: checkout
+//! spec:
+//!   target: http://10.0.0.2:8080/
+//!   workers: 3
+//!   connections: 96          # of all workers together
+//!   arrival: poisson         # or constant; closed without a rate
+//!   rate: 30k                # likewise
+//!   duration: 30s
+//!   expect: [p99<10ms, errors<0.1%]
+//! ```
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `test` | the types |
+//! | `read` | from a file to them |
+//! | `fields` | fields of a map: each known, each there once, each with its place |
+//! | `values` | what stands in one |
+//! | `arranged` | from them to the plan of a load, and to a worker's command line |
+#![forbid(unsafe_code)]
+
+mod arranged;
+mod fields;
+mod read;
+mod test;
+mod values;
+
+pub use arranged::{Arranged, Files};
+pub use fields::FieldError;
+pub use read::SPEC_LIMIT;
+pub use test::{FieldValue, LoadTest, RequestSpec, SecretKey, Span, TargetSpec, WORKERS_LIMIT};
