@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn a_head_becomes_fields_of_which_none_is_of_a_connection() {
         let head = b"POST /a?b HTTP/2.0\r\nX-One: 1 \r\nHost: example.org\r\nConnection: close\r\nTE: gzip\r\nTe: trailers\r\nUpgrade: h2c\r\nCookie: a=b\r\n\r\n";
-        let opening = Opening { head, is_secured: true, ends: true, is_head: false, head_max: 0 };
+        let opening = Opening { head, is_secured: true, ends: true, is_head: false, head_max: 0, waits: false };
         let mut lower = Vec::new();
         let fields: Vec<_> = RequestFields::read(&opening, &mut lower)
             .map(|(field, indexing)| {
