@@ -145,7 +145,9 @@ fn a_hang_up_leaves_a_whole_page() {
     let site = large();
     let page = scratch("hung-up.html");
     let words = format!("load {} -c 1 -d 600s --warmup 0s --threads 1 --cores none --stream 1Mbit --html", site.url);
-    let mut run = Command::new(env!("CARGO_BIN_EXE_nearside"));
+    // Under nohup it would hear of none.
+    let mut run = Command::new("env");
+    let run = run.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_nearside")]);
     let run = run.args(words.split(' ')).arg(&page).args(["--progress", "lines"]).stdout(Stdio::piped());
     let mut run = run.spawn().expect("it starts");
     let mut lines = BufReader::new(run.stdout.take().expect("a pipe")).lines().map_while(Result::ok);

@@ -254,8 +254,8 @@ impl Io for ConnectionIo<'_> {
         let Unsent { head, body, ends, .. } = one.unsent();
         match one.stage {
             Stage::Waiting => !one.exchange.patient && !one.body.open,
-            // More of it may come.
-            Stage::Replying | Stage::Over if !ends => !one.exchange.patient && (head || window > 0),
+            // More of it may come, but nothing more of what it is an answer to.
+            Stage::Replying | Stage::Over if !ends => !one.exchange.patient && !one.body.open && (head || window > 0),
             Stage::Replying | Stage::Over => head || body == 0 || window > 0,
         }
     }

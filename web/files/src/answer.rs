@@ -2,7 +2,7 @@
 
 use crate::Files;
 use crate::ids::{EntryId, WorkId};
-use crate::reader::{Done, ReadAnswer, ReadFor, Reader};
+use crate::reader::{ANSWERS_MAX, Done, ReadAnswer, ReadFor, Reader};
 use crate::store::{Freshness, Kind, NoEntry};
 use crate::stream::Stream;
 use crate::work::Work;
@@ -21,8 +21,6 @@ use wire::Time;
 /// Requests behind one that waits for the reader, for which it looks as well.
 const AHEAD: usize = 16;
 
-/// Answers of the reader taken in one turn.
-const DONE_MAX: usize = 64;
 
 /// While the reader is at work, a silo that cannot wait for
 /// [`Files::wake_fd`] looks again after this.
@@ -288,7 +286,8 @@ impl Files {
     }
 
     fn take_answers<R: Replies + ?Sized>(&mut self, replies: &mut R) {
-        for _ in 0..DONE_MAX {
+        // All that there can be: of what is left nobody would be told again.
+        for _ in 0..ANSWERS_MAX {
             let Some(done) = Reader::take(&mut self.reader) else { return };
             match done {
                 Done::LookUp { entry, found } => self.on_found(replies, entry, found),

@@ -26,6 +26,9 @@ use wire::Time;
 /// Bounds also the results under way, so that the ring back is never full.
 const IN_FLIGHT_MAX: usize = 64;
 
+/// Answers that wait to be taken, at most.
+pub const ANSWERS_MAX: usize = IN_FLIGHT_MAX + READS_MAX;
+
 /// The file system hangs when no answer has come for so long.
 const HANGS: Duration = Duration::from_secs(1);
 
@@ -304,8 +307,8 @@ impl Reader {
 
 impl Thread {
     fn start(worker: FileReader, cpus: &[usize]) -> std::io::Result<Self> {
-        let (jobs, jobs_out) = RingBuffer::new(IN_FLIGHT_MAX + READS_MAX);
-        let (done_in, done) = RingBuffer::new(IN_FLIGHT_MAX + READS_MAX);
+        let (jobs, jobs_out) = RingBuffer::new(ANSWERS_MAX);
+        let (done_in, done) = RingBuffer::new(ANSWERS_MAX);
         let (posted, stop) = (AtomicU32::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared { posted, stop, event: OnceLock::new() });
         let theirs = Arc::clone(&shared);

@@ -95,10 +95,7 @@ pub(in crate::args) struct NginxArgs {
     accept: Option<Accept>,
 
     /// Send files that are larger than memory from blocks of so much memory, read past the page cache
-    ///
-    /// For all silos together; each reads its own part by io_uring, and all who want a block
-    /// send from where it was read to. Without it each answer has what is read for it
-    /// alone, through the page cache. [default: 0: without it]
+    /// [default: each answer has what is read for it alone, through the page cache]
     #[arg(long, value_name = "SIZE", requires = "link")]
     #[arg(help_heading = "Files")]
     media_memory: Option<Size>,
