@@ -213,7 +213,8 @@ fn hundreds_of_faulty_answers_on_shared_connections_harm_nobody() {
                 }
             },
         );
-        assert!(whole > 150 && cut > 20 && errors > 30, "{whole} {cut} {errors}");
+        // A stream's window opens behind its head, and what does not fit into it before that is not sent.
+        assert!(whole > 80 && cut > 20 && errors > 30, "{whole} {cut} {errors}");
         let figures = *engine.rest.kept.shared.figures();
         assert!(figures.begun < figures.streams, "connections are shared: {figures:?}");
         assert!(figures.unprocessed > 20 && figures.faults > 3 && figures.streams_at_fault > 20, "{figures:?}");
