@@ -14,8 +14,8 @@ use crate::net::Sockets;
 use crate::passing;
 use crate::sealing;
 use crate::send::{self, Sent};
-use crate::table::{Flags, Socket};
-use app::{App, ConnId, LITTLE};
+use crate::table::{Flags, PIECE, Socket};
+use app::{App, ConnId};
 use core::time::Duration;
 use cpu::Clock;
 use rustix::event::Timespec;
@@ -162,7 +162,7 @@ impl Epoll {
             }
             let Some(fd) = conn.fd() else { return };
             let on = on || conn.flags.has(Flags::UNIX | Flags::BROKEN);
-            let most = if conn.flags.has(Flags::LITTLE) { LITTLE } else { BUFFER };
+            let most = if conn.flags.has(Flags::LITTLE) { PIECE } else { BUFFER };
             match recv(fd, &mut self.buffer[..most], RecvFlags::empty()) {
                 Ok((0, _)) => return dispatch::ended(app, net, id),
                 Ok((n, _)) => {
@@ -255,12 +255,17 @@ fn nothing_left(net: &mut Sockets, id: ConnId) {
 }
 
 /// The application has to consume first: what arrives meanwhile closes the
-/// peer's window. A connection that is dead already ends here.
+/// peer's window. A connection that is dead already ends here, unless its
+/// reader has said that it goes on later: the kernel keeps what arrived before
+/// a reset, and tells of that behind it.
 #[cold]
 fn stop_reading(net: &mut Sockets, id: ConnId, look: bool) {
     net.counters.receive_stops += 1;
     let Some(conn) = net.table.get_mut(id) else { return };
     conn.flags.set(Flags::UNREAD);
+    if conn.waits_for_reader() {
+        return;
+    }
     if conn.flags.has(Flags::BROKEN) {
         return net.end(id, app::Closed::Reset);
     }

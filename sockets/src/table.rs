@@ -2,7 +2,7 @@
 
 use crate::secured::Secured;
 use crate::timers::Timer;
-use app::{ConnId, HELD_LIMIT, IDLE_CHOICES, IDLE_LOOKS};
+use app::{ConnId, HELD_LIMIT, IDLE_CHOICES, IDLE_LOOKS, LITTLE};
 use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -36,6 +36,12 @@ pub(crate) struct Held {
     bytes: Vec<u8>,
     start: usize,
 }
+
+/// Bytes that are received at a time where that is to be little, as most heads are: whoever has many connections that
+/// wait for room holds as many times this.
+pub(crate) const PIECE: usize = 1 << 10;
+
+const _: () = assert!(PIECE <= LITTLE, "no more than was said");
 
 /// Bytes of memory that are worth to be given back.
 const SHRUNK_FROM: usize = 16 << 10;
@@ -176,6 +182,13 @@ impl Socket {
             0 => false,
             held => held >= HELD_LIMIT || self.flags.has(Flags::HOLDS),
         }
+    }
+
+    /// Whether its reader, which has no room now, goes on later: until then nothing of what arrived is given
+    /// up, though its peer has reset it meanwhile.
+    #[inline]
+    pub(crate) fn waits_for_reader(&self) -> bool {
+        self.flags.has(Flags::HOLDS) && self.held() > 0
     }
 
     /// Takes the held bytes out, so that the application can be called with

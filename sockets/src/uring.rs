@@ -260,7 +260,8 @@ impl Uring {
             net.counters.receive_stops += 1;
         }
         conn.flags.set(Flags::UNREAD);
-        if conn.flags.has(Flags::BROKEN) {
+        let waits = conn.waits_for_reader();
+        if conn.flags.has(Flags::BROKEN) && !waits {
             return net.end(id, Closed::Reset);
         }
         if conn.flags.has(Flags::ARMED) && !conn.flags.has(Flags::STOPPING) {
@@ -268,7 +269,10 @@ impl Uring {
             let cancel = CancelBuilder::user_data(tag_of(kind::RECEIVE, id));
             self.ring.push(opcode::AsyncCancel2::new(cancel).build(), tag_of(kind::STOP, id));
         }
-        self.watch_end(net, id);
+        // What arrived before a reset is received first, where its reader goes on later.
+        if !waits {
+            self.watch_end(net, id);
+        }
     }
 
     #[cold]
@@ -277,11 +281,13 @@ impl Uring {
         match e {
             Errno::NOBUFS => net.counters.receives_no_buffer += 1,
             Errno::CANCELED | Errno::AGAIN | Errno::INTR => {}
+            // Its reader has what came before that first.
+            _ if conn.waits_for_reader() => return conn.flags.set(Flags::BROKEN | Flags::UNREAD),
             e => return dispatch::failed(net, id, e),
         }
         if !conn.is_full() {
             self.ring.receive(conn, id);
-        } else {
+        } else if !conn.waits_for_reader() {
             // It may have come just before the receive did end.
             self.watch_end(net, id);
         }
@@ -308,6 +314,7 @@ impl Uring {
         // One that is received from again hears of it there, after the data.
         if result > 0
             && !conn.flags.has(Flags::ARMED)
+            && !conn.waits_for_reader()
             && let Some(fd) = conn.fd()
             && let Ok(Err(e)) = socket_error(fd)
         {
@@ -474,11 +481,15 @@ impl Engine for Uring {
     fn go_on<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId) {
         let Some(conn) = net.table.get_mut(id) else { return };
         conn.flags.clear(Flags::AGAIN);
-        if conn.flags.has(Flags::BROKEN) {
-            if !conn.flags.has(Flags::ARMED) {
+        if conn.flags.has(Flags::BROKEN) && !conn.waits_for_reader() {
+            let goes_on = !conn.flags.has(Flags::ARMED | Flags::ENDED) && !conn.is_full();
+            if goes_on && conn.flags.has(Flags::UNREAD) {
+                // What arrived before is received still, and then the end.
+                self.ring.receive(conn, id);
+            } else if !conn.flags.has(Flags::ARMED) {
                 net.end(id, Closed::Reset);
             } else if let Some(fd) = conn.fd() {
-                // What arrived before is received still, and then the end.
+                // The same.
                 let _ = shutdown(fd, Shutdown::Both);
             }
         } else if conn.flags.has(Flags::UNREAD) && !conn.is_full() {

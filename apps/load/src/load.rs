@@ -33,6 +33,8 @@ mod rows;
 mod securing;
 mod turns;
 
+pub(crate) use dialogue::Dialogue;
+pub(crate) use mix::{ANY_STATUS, Mix};
 pub(crate) use securing::unsuited;
 
 use crate::checks::WrongAnswer;
@@ -47,11 +49,9 @@ use crate::samples::{Class, Samples};
 use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
 use cuts::Cuts;
-use dialogue::Dialogue;
 use h1::client::{Counted, ResponseLimits, Summary};
 use http2::Http2;
 use in_progress::{InProgress, Mark};
-use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
 use parts::Parts;
 use rows::Rows;
@@ -213,7 +213,7 @@ impl Load {
     pub fn new(plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
         let mix = Mix::new(&plan)?;
-        let Kind { body: request, method, expect_length, expect_status, .. } = mix.kind(0);
+        let mix::Kind { body: request, method, expect_length, expect_status, .. } = mix.kind(0);
         let (request, only_method) = (request.clone(), *method);
         let (expect_length, expect_status) = (*expect_length, *expect_status);
         let dialogue = Dialogue::new(&plan);

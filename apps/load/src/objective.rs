@@ -1,7 +1,7 @@
 //! What a run is to meet: `p99<1ms`, `errors<0.1%`, `rate>10k`.
 
 use crate::report::Report;
-use crate::streaming::StreamingReport;
+use crate::streaming::{StreamingReport, Waited, quantile};
 use core::fmt;
 use core::str::FromStr;
 use figures as units;
@@ -30,18 +30,21 @@ pub const OBJECTIVES_LIMIT: usize = 64;
 /// | `rate` | responses per second ([`Throughput`](crate::Throughput)) | a rate: 10k, 1.5M |
 /// | `achieved` | of an open loop, [`ScheduleReport::achieved_fraction`](crate::ScheduleReport) | a share |
 ///
-/// Of streams (`--stream`) there are others, and of those above `errors` as a number:
+/// Of streams (`--stream`) there are others, and of those above `errors` as a number, `wrong` and `connect99`:
 ///
 /// | figure | what | value |
 /// | --- | --- | --- |
 /// | `ttfb99`, … | a percentile of the time from a request to the first byte of its answer | a time |
-/// | `start99`, … | of the time from a stream's first request to its playing | a time |
+/// | `start99`, … | of the time from a stream's first connect to its playing | a time |
 /// | `late99`, … | of how far streams are behind at the ends of seconds | a time |
 /// | `underrun99`, … | of how long streams have nothing to play, each time; none is 0 | a time |
 /// | `underruns` | streams that this happens to ÷ all, or how often it happens | a share, or a number |
 /// | `stalled` | time in under-runs ÷ time to be played | a share |
 /// | `within1`, `within2` | seconds of streams within one, two segments of their rate ÷ all | a share |
 /// | `drift99`, … | a percentile of the part by which ten seconds of a stream are off | a share |
+///
+/// Who never had a first byte, or never played, waited longer than anybody looked: a percentile that falls on one of
+/// them is known from below alone, and bounded by nothing.
 ///
 /// A time has its unit (`ns`, `us`, `ms`, `s`), a share its `%`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -142,6 +145,8 @@ pub struct Judged {
     /// What was measured, in the bound's unit; `None` if there is no such
     /// figure, as there is no latency without a response.
     pub measured: Option<f64>,
+    /// It is so much at least: how much nobody knows.
+    pub at_least: bool,
     /// Whether it is met. What was not measured is not met.
     pub met: bool,
 }
@@ -159,17 +164,21 @@ impl Objective {
     /// Compares the report's figure with the bound.
     #[must_use]
     pub fn judge(&self, report: &Report) -> Judged {
-        self.compare(self.metric.of(report))
+        self.compare(self.metric.of(report), false)
     }
 
     /// Compares the figure of streams with the bound.
     #[must_use]
     pub fn judge_streaming(&self, report: &StreamingReport) -> Judged {
-        self.compare(self.metric.of_streaming(report))
+        match self.metric.waited(report) {
+            Some(waited) => self.compare(Some(waited.nanos as f64), waited.at_least),
+            None => self.compare(self.metric.of_streaming(report), false),
+        }
     }
 
-    fn compare(&self, measured: Option<f64>) -> Judged {
+    fn compare(&self, measured: Option<f64>, at_least: bool) -> Judged {
         let measured = measured.filter(|value| value.is_finite());
+        let is_bounded = !at_least || matches!(self.relation, Relation::More | Relation::AtLeast);
         let met = measured.is_some_and(|value| match self.relation {
             Relation::Less => value < self.bound,
             Relation::AtMost => value <= self.bound,
@@ -177,7 +186,16 @@ impl Objective {
             Relation::AtLeast => value >= self.bound,
             Relation::Equal => value == self.bound,
         });
-        Judged { objective: *self, measured, met }
+        Judged { objective: *self, measured, at_least, met: met && is_bounded }
+    }
+}
+
+impl Judged {
+    /// The figure in words, if there is one.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        let value = self.objective.metric.value(self.measured?);
+        Some(if self.at_least { format!("at least {value}") } else { value })
     }
 }
 
@@ -228,7 +246,17 @@ impl Metric {
         }
     }
 
-    /// The figure of streams, if the report has it.
+    /// A time that some of the streams may have waited for in vain.
+    fn waited(self, report: &StreamingReport) -> Option<Waited> {
+        let figures = &report.figures;
+        match self {
+            Self::FirstByte(at) => quantile(&figures.first_byte, &figures.no_first_byte, at),
+            Self::Start(at) => report.playing.and(quantile(&figures.start, &figures.no_start, at)),
+            _ => None,
+        }
+    }
+
+    /// The figure of streams, if the report has it, but for times that some may have waited for.
     #[must_use]
     pub fn of_streaming(self, report: &StreamingReport) -> Option<f64> {
         let figures = &report.figures;
@@ -239,8 +267,13 @@ impl Metric {
         let seen = |value: f64| (report.samples() > 0).then_some(value);
         match self {
             Self::Errors => Some(report.errors.total() as f64),
-            Self::FirstByte(quantile) => at(&figures.first_byte, quantile),
-            Self::Start(quantile) => at(&figures.start, quantile),
+            Self::Wrong => Some(report.wrong as f64),
+            Self::WrongShare => {
+                // Those of another status than 2xx were answers, too.
+                let answers = report.answers + report.errors.statuses;
+                (answers > 0).then(|| report.wrong as f64 / answers as f64)
+            }
+            Self::Connect(quantile) => at(&figures.connect, quantile),
             Self::Late(quantile) => at(&figures.late, quantile),
             Self::UnderRun(quantile) => report.playing.and(seen(figures.under_runs.quantile(quantile) as f64)),
             Self::UnderRuns => seen(report.playing?.under_runs.samples as f64),
@@ -260,6 +293,7 @@ impl Metric {
     pub const fn is_of_streams(self, play: bool) -> bool {
         match self {
             Self::Errors | Self::FirstByte(_) | Self::Late(_) => true,
+            Self::Wrong | Self::WrongShare | Self::Connect(_) => true,
             Self::Start(_) | Self::UnderRun(_) | Self::UnderRuns | Self::UnderRunShare | Self::Stalled => play,
             Self::WithinOne | Self::WithinTwo | Self::Drift(_) => !play,
             _ => false,
@@ -269,7 +303,8 @@ impl Metric {
     /// Whether requests may have it.
     #[must_use]
     pub const fn is_of_requests(self) -> bool {
-        !(self.is_of_streams(true) || self.is_of_streams(false)) || matches!(self, Self::Errors)
+        let is_of_both = matches!(self, Self::Errors | Self::Wrong | Self::WrongShare | Self::Connect(_));
+        is_of_both || !(self.is_of_streams(true) || self.is_of_streams(false))
     }
 
     /// The percentile that it is of, as a fraction.
@@ -419,10 +454,7 @@ impl fmt::Display for Objective {
 impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.objective)?;
-        match self.measured {
-            Some(value) => f.write_str(&self.objective.metric.value(value))?,
-            None => f.write_str("not measured")?,
-        }
+        f.write_str(self.told().as_deref().unwrap_or("not measured"))?;
         f.write_str(if self.met { ", met" } else { ", not met" })
     }
 }

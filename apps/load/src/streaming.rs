@@ -7,12 +7,17 @@
 //!
 //! | file | what happens |
 //! | --- | --- |
-//! | this one | connections, requests, answers |
+//! | this one | a run, from its first connect to its last |
 //! | `plan` | what is asked for |
+//! | `order` | which request comes when |
+//! | `opening` | connections, and what secures them |
+//! | `asking` | requests; what becomes of a stream that fails |
+//! | `answers` | what comes |
 //! | `stream` | what is kept of each |
 //! | `player` | a buffer that fills and is played |
 //! | `window` | the measured seconds: which of them count, what each stream had in them |
 //! | `measure` | each stream's account: what it played, what came, what counts |
+//! | `waiting` | times that were not over by the end |
 //! | `figures` | what it came to |
 //!
 //! # What it costs
@@ -28,12 +33,17 @@
 //! in which the hypervisor had a core ([`StreamingLive::set_stolen`]): both are counted. What
 //! content is has been decided by the answers' framing: heads and records of TLS are none.
 
+mod answers;
+mod asking;
 mod figures;
 mod live;
 mod measure;
+mod opening;
+mod order;
 mod plan;
 mod player;
 mod stream;
+mod waiting;
 mod window;
 
 pub use figures::{
@@ -43,17 +53,17 @@ pub use figures::{
 pub use live::{StreamingLive, StreamingProgress};
 pub use plan::{PlayerPlan, StreamingPlan};
 pub use player::{PlayRate, SEGMENT};
+pub(crate) use waiting::{Waited, quantile};
 
 use crate::live::Stage;
-use crate::load::unsuited;
-use crate::plan::{PlanError, Reuse};
-use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, Receiving, Wake};
+use crate::load::{Dialogue, Mix};
+use crate::plan::PlanError;
+use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
-use h1::client::{ResponseEvent, ResponseLimits, ResponseReader};
-use handshake::{ConnectOutcome, Connector, Sought};
+use h1::client::ResponseLimits;
+use handshake::Connector;
 use measure::{Flow, KNOWN_AFTER, Measure};
-use player::nanos;
-use semantics::Method;
+use order::Order;
 use std::collections::{BTreeMap, BTreeSet};
 use stream::{Line, Stream};
 use wire::Time;
@@ -96,7 +106,10 @@ impl Phase {
 #[derive(Debug)]
 pub struct Streaming {
     plan: StreamingPlan,
-    requests: Vec<Body>,
+    mix: Mix,
+    order: Order,
+    /// Where answers are looked at, or led on by redirects.
+    dialogue: Option<Box<Dialogue>>,
     limits: ResponseLimits,
     streams: Vec<Stream>,
     /// By a connection's slot, the stream that has it.
@@ -111,6 +124,8 @@ pub struct Streaming {
     handshakes: u32,
     open: usize,
     established: u64,
+    /// A server would not be secured, or is not the one to ask: trying again changes nothing.
+    unsuited: bool,
     securing: BTreeMap<usize, Connector>,
     phase: Phase,
     closing: usize,
@@ -124,13 +139,14 @@ impl Streaming {
     /// If the plan cannot be run.
     pub fn new(plan: StreamingPlan) -> Result<Self, PlanError> {
         plan.check()?;
-        let encode = |one: &crate::plan::Weighted<crate::plan::Request>| one.item.bytes(Reuse::KeepAlive);
-        let requests =
-            plan.load.requests.iter().map(|one| encode(one).map(Body::new)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
-            requests,
+            mix: Mix::new(&plan.load)?,
+            order: Order::new(&plan.load.requests),
+            dialogue: Dialogue::new(&plan.load),
             limits: ResponseLimits::default(),
-            streams: (0..plan.load.connections).map(|_| Stream::new(Flow::new(&plan))).collect(),
+            streams: (0..plan.load.connections)
+                .map(|number| Stream::new(Flow::new(&plan), first(&plan, number)))
+                .collect(),
             places: Vec::new(),
             started: 0,
             again: BTreeSet::new(),
@@ -139,6 +155,7 @@ impl Streaming {
             handshakes: 0,
             open: 0,
             established: 0,
+            unsuited: false,
             securing: BTreeMap::new(),
             phase: Phase::Waiting,
             closing: 0,
@@ -186,6 +203,8 @@ impl Streaming {
     #[must_use]
     pub fn into_figures(mut self, now: Time) -> StreamingFigures {
         self.stop(now);
+        let unconnected = self.streams.iter().filter(|stream| stream.is_unconnected).count();
+        self.measure.figures.unconnected = unconnected as u64;
         self.measure.finish(self.streams.into_iter().map(|stream| stream.flow))
     }
 
@@ -200,8 +219,10 @@ impl Streaming {
             Phase::Waiting => self.phase = Phase::Opening { since: now },
             Phase::Opening { since } => {
                 let load = &self.plan.load;
+                // As long as none could be opened, all are tried again.
                 let tried = self.started == self.streams.len() && self.handshakes == 0;
-                if !tried && now.since(since) < load.ramp + load.ramp_limit {
+                let known = self.established > 0 || self.unsuited;
+                if !(tried && known) && now.since(since) < load.ramp + load.ramp_limit {
                     return;
                 }
                 if self.established == 0 {
@@ -280,206 +301,12 @@ impl Streaming {
             _ => Time::ZERO,
         }
     }
+}
 
-    /// Begins a stream's connection. Whether it is on its way.
-    fn connect<N: Net>(&mut self, net: &mut N, now: Time, number: usize) -> bool {
-        let load = &self.plan.load;
-        let from = self.connects.checked_rem(load.sources.len()).and_then(|place| load.sources.get(place)).copied();
-        let to = load.targets[self.connects % load.targets.len()];
-        self.connects += 1;
-        let id = match net.connect(from, to) {
-            Ok(id) => id,
-            Err(why) => {
-                if !matches!(why, ConnectError::Full | ConnectError::Busy) {
-                    self.measure.figures.errors.connects += 1;
-                    self.measure.figures.failure = Some(why.to_string());
-                }
-                self.again.insert((now + PAUSE, number));
-                return false;
-            }
-        };
-        if self.places.len() <= id.index() {
-            self.places.resize(id.index() + 1, usize::MAX);
-        }
-        self.places[id.index()] = number;
-        self.streams[number].begin_connecting(id);
-        self.handshakes += 1;
-        self.open += 1;
-        net.set_timer(id, Some(now + load.connect_timeout));
-        true
-    }
-
-    /// A stream failed, in words: its connection ends, and it is started anew.
-    fn fail<N: Net>(&mut self, net: &mut N, number: usize, why: String) {
-        self.measure.figures.failure = Some(why);
-        let stream = &mut self.streams[number];
-        self.handshakes -= u32::from(matches!(stream.line, Line::Connecting | Line::Securing));
-        (stream.line, stream.pause) = (Line::Ending, PAUSE);
-        if let Some(id) = stream.id {
-            self.securing.remove(&id.index());
-            net.abort(id);
-        }
-    }
-
-    /// Its connection is there, and secured if it is to be.
-    fn on_ready<N: Net>(&mut self, net: &mut N, number: usize) {
-        self.handshakes -= 1;
-        self.established += 1;
-        self.ask(net, number);
-    }
-
-    fn ask<N: Net>(&mut self, net: &mut N, number: usize) {
-        let now = net.now();
-        let stream = &mut self.streams[number];
-        let Some(id) = stream.id else { return };
-        let request = &self.requests[stream.next % self.requests.len()];
-        stream.next = stream.next.wrapping_add(1);
-        (stream.line, stream.asked, stream.reader) = (Line::Asked, Some(now), ResponseReader::new());
-        stream.flow.begin(now);
-        net.send_body(id, request, 0..request.len());
-        net.set_timer(id, Some(now + self.plan.load.timeout));
-    }
-
-    /// The player has no room: nothing is taken until it has.
-    fn pause<N: Net>(&mut self, net: &mut N, number: usize) {
-        let now = net.now();
-        let stream = &mut self.streams[number];
-        let Some(id) = stream.id else { return };
-        let until = stream.flow.has_room_at(now);
-        stream.paused = Some(until);
-        net.set_receiving(id, Receiving::Nothing);
-        net.set_timer(id, Some(until));
-    }
-
-    /// An answer is whole: the next is asked for, as soon as there is room for it.
-    fn on_answer<N: Net>(&mut self, net: &mut N, number: usize) {
-        self.measure.figures.answers += 1;
-        let now = net.now();
-        let stream = &mut self.streams[number];
-        let Some(id) = stream.id else { return };
-        if !stream.keeps || stream.is_at_end {
-            stream.line = Line::Ending;
-            net.finish(id);
-        } else if stream.flow.room(now) == 0 {
-            stream.line = Line::Idle;
-            self.pause(net, number);
-        } else {
-            self.ask(net, number);
-        }
-    }
-
-    /// Takes of an answer what there is room for. How many bytes were taken.
-    fn take<N: Net>(&mut self, net: &mut N, number: usize, data: &[u8]) -> usize {
-        let now = net.now();
-        let mut used = 0;
-        loop {
-            let stream = &mut self.streams[number];
-            let mut rest = data.get(used..).unwrap_or_default();
-            match stream.line {
-                Line::Asked => {}
-                Line::Idle if rest.is_empty() => return used,
-                Line::Idle => {
-                    self.measure.figures.errors.malformed += 1;
-                    self.fail(net, number, "the server sends what was not asked for".to_owned());
-                    return data.len();
-                }
-                Line::Closed | Line::Connecting | Line::Securing | Line::Ending => return data.len(),
-            }
-            if stream.paused.is_some_and(|until| now < until) {
-                return used;
-            }
-            stream.paused = None;
-            if let Some(asked) = stream.asked.take_if(|_| !rest.is_empty()) {
-                self.measure.figures.first_byte.record(nanos(now.since(asked)));
-            }
-            if stream.reader.is_within_content() {
-                let room = usize::try_from(stream.flow.room(now)).unwrap_or(usize::MAX);
-                if room == 0 && !rest.is_empty() {
-                    self.pause(net, number);
-                    return used;
-                }
-                rest = rest.get(..room).unwrap_or(rest);
-            }
-            match stream.reader.on_bytes(rest, Method::Get, &self.limits) {
-                ResponseEvent::NeedMore => return used,
-                ResponseEvent::Interim { consumed, .. } => used += consumed,
-                ResponseEvent::Response { response, consumed } => {
-                    used += consumed;
-                    stream.keeps = response.keep_alive;
-                    let (code, is_empty) = (response.status.code(), response.framing == h1::Framing::None);
-                    if !(200..300).contains(&code) {
-                        self.measure.figures.errors.statuses += 1;
-                        self.fail(net, number, format!("the server answers with status {code}"));
-                        return data.len();
-                    }
-                    if is_empty {
-                        self.on_answer(net, number);
-                    }
-                }
-                ResponseEvent::Body { bytes, consumed } => {
-                    used += consumed;
-                    let bytes = bytes.len() as u64;
-                    self.measure.on_content(now, number, &mut stream.flow, bytes);
-                }
-                ResponseEvent::EndOfBody { consumed, .. } => {
-                    used += consumed;
-                    self.on_answer(net, number);
-                }
-                ResponseEvent::LineFeeds { .. } | ResponseEvent::Failed { .. } => {
-                    self.measure.figures.errors.malformed += 1;
-                    self.fail(net, number, "the server does not answer as HTTP/1.1 has it".to_owned());
-                    return data.len();
-                }
-            }
-        }
-    }
-
-    /// The server sends no more, and all that it sent was taken.
-    fn on_all_taken<N: Net>(&mut self, net: &mut N, number: usize) {
-        let stream = &mut self.streams[number];
-        let Some(id) = stream.id else { return };
-        if stream.line == Line::Asked {
-            match stream.reader.on_end(0) {
-                Ok(Some(_)) => self.measure.figures.answers += 1,
-                Ok(None) | Err(_) => {
-                    self.measure.figures.errors.lost += 1;
-                    return self.fail(net, number, "the server closed a stream within an answer".to_owned());
-                }
-            }
-        }
-        self.streams[number].line = Line::Ending;
-        net.finish(id);
-    }
-
-    /// Takes what the server sends before the connection is secured. How many bytes were taken.
-    fn on_handshake<N: Net>(&mut self, net: &mut N, id: ConnId, number: usize, bytes: &[u8]) -> usize {
-        let Some(connector) = self.securing.get_mut(&id.index()) else { return bytes.len() };
-        if !bytes.is_empty() && !Connector::has_record(bytes) {
-            return 0;
-        }
-        let step = connector.on_bytes(bytes);
-        if !step.out.is_empty() {
-            net.send_bytes(id, &step.out);
-        }
-        let why = match step.outcome {
-            ConnectOutcome::Waits => return step.consumed,
-            ConnectOutcome::Failed(why) => why.to_string(),
-            ConnectOutcome::Done(connected) => {
-                self.securing.remove(&id.index());
-                let sought = self.plan.load.secured.as_ref();
-                let why = sought.and_then(|sought: &Sought| unsuited(sought, &connected.session));
-                let secures = why.is_none() && connected.into_layer().is_some_and(|(layer, _)| net.secure(id, layer));
-                if secures {
-                    self.on_ready(net, number);
-                    return step.consumed;
-                }
-                why.unwrap_or_else(|| "the connection ended within the handshake".to_owned())
-            }
-        };
-        self.measure.figures.errors.connects += 1;
-        self.fail(net, number, why);
-        bytes.len()
-    }
+/// The place of a stream's first request. Streams of all parts of a plan are counted through.
+fn first(plan: &StreamingPlan, number: u32) -> usize {
+    let (part, parts) = plan.load.lane;
+    if plan.spread { number as usize * parts as usize + part as usize } else { 0 }
 }
 
 impl App for Streaming {
@@ -517,8 +344,7 @@ impl App for Streaming {
         stream.is_at_end = true;
         match stream.line {
             Line::Securing => {
-                self.measure.figures.errors.connects += 1;
-                self.fail(net, number, "the server closed the connection within the handshake".to_owned());
+                self.fail_connect(net, number, "the server closed the connection within the handshake".to_owned());
             }
             // What it sent before is taken as there is room for it.
             Line::Asked if held > 0 && stream.paused.is_some() => {}
@@ -542,8 +368,7 @@ impl App for Streaming {
                 self.fail(net, number, "the server sent nothing for as long as --timeout says".to_owned());
             }
             Line::Connecting | Line::Securing => {
-                self.measure.figures.errors.connects += 1;
-                self.fail(net, number, "a connection took longer than --connect-timeout says".to_owned());
+                self.fail_connect(net, number, "a connection took longer than --connect-timeout says".to_owned());
             }
             Line::Closed | Line::Ending => net.abort(id),
         }
@@ -553,20 +378,36 @@ impl App for Streaming {
         let Some(number) = self.place(id) else { return };
         self.securing.remove(&id.index());
         self.open -= 1;
+        if let Some(dialogue) = &mut self.dialogue {
+            dialogue.forget(id);
+        }
         let stream = &mut self.streams[number];
         stream.id = None;
         let was = core::mem::replace(&mut stream.line, Line::Closed);
         if !self.phase.starts() {
             return;
         }
+        let reset = matches!(why, Closed::Reset | Closed::Finished);
+        let is_lost = match was {
+            Line::Connecting | Line::Securing => true,
+            Line::Asked => !(reset && self.take_back(number)),
+            Line::Idle => {
+                self.measure.figures.reopened += 1;
+                false
+            }
+            Line::Closed | Line::Ending => false,
+        };
+        let stream = &mut self.streams[number];
         let mut pause = core::mem::take(&mut stream.pause);
-        if let Line::Connecting | Line::Securing | Line::Asked = was {
+        if is_lost {
             let errors = &mut self.measure.figures.errors;
             let opening = was != Line::Asked;
             *(if opening { &mut errors.connects } else { &mut errors.lost }) += 1;
             self.handshakes -= u32::from(opening);
+            stream.is_unconnected |= opening;
             let what = if opening { "a connection could not be opened" } else { "a stream's connection ended" };
             self.measure.figures.failure = Some(format!("{what}: {}", crate::bulk::word(why)));
+            self.measure.on_unanswered(net.now(), &mut stream.flow);
             pause = PAUSE;
         }
         self.again.insert((net.now() + pause, number));

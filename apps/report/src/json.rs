@@ -73,7 +73,7 @@ pub(super) fn expected(judged: &[Judged]) -> Vec<Expected> {
     let one = |one: &Judged| Expected {
         objective: one.objective.to_string(),
         measured: one.measured,
-        told: one.measured.map(|value| one.objective.metric.value(value)),
+        told: one.told(),
         met: one.met,
     };
     judged.iter().map(one).collect()

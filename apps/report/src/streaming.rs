@@ -5,7 +5,7 @@ use super::json::{Expected, expected};
 use core::fmt::Write;
 use environment::{ResultKind, ResultOrigin, SCHEMA};
 use figures::{digits, grouped, seconds, share, si};
-use load::{Evenness, Judged, Latency, Off, Playing, StreamingProgress, StreamingReport, StreamingSetup};
+use load::{Evenness, Judged, Latency, Off, Playing, StreamErrors, StreamingProgress, StreamingReport, StreamingSetup};
 use serde::Serialize;
 
 /// Share of seconds that may be left out of a result that is whole.
@@ -15,13 +15,13 @@ const LEFT_OUT: f64 = 0.1;
 #[must_use]
 pub fn streaming_heading(setup: &StreamingSetup, (warm_up_ns, window_ns): (u64, u64)) -> String {
     let mut out = format!(
-        "{}://{}{} at {}, {}\n  {} streams of {}",
+        "{}://{}{} at {}, {}\n  {} of {}",
         setup.scheme,
         setup.host,
         setup.path,
         setup.targets.join(", "),
         setup.way,
-        grouped(u64::from(setup.connections)),
+        count(setup.connections.into(), "stream", "streams"),
         si(setup.rate as f64, "bit/s"),
     );
     // Writing to a String does not fail.
@@ -32,7 +32,8 @@ pub fn streaming_heading(setup: &StreamingSetup, (warm_up_ns, window_ns): (u64, 
         _ => write!(out, ", each held against its rate"),
     };
     if setup.requests > 1 {
-        let _ = write!(out, ", {} different requests in turn", grouped(setup.requests as u64));
+        let first = if setup.spread { ", each from another one on" } else { "" };
+        let _ = write!(out, ", {} different requests in turn{first}", grouped(setup.requests as u64));
     }
     let _ = writeln!(out, "\n  {} warm-up, {} measured\n", seconds(warm_up_ns as f64), seconds(window_ns as f64));
     out
@@ -61,7 +62,7 @@ pub fn streaming_line(
     };
     let _ = match now.errors {
         0 => writeln!(out),
-        errors => writeln!(out, ", {} failures", grouped(errors)),
+        errors => writeln!(out, ", {}", count(errors, "failure", "failures")),
     };
     out
 }
@@ -88,20 +89,17 @@ fn text(out: &mut String, report: &StreamingReport, judged: &[Judged]) -> core::
         off(out, report, evenness)?;
     }
     left_out(out, report)?;
-    let errors = &report.errors;
-    let counts = [
-        (errors.connects, "connections not opened"),
-        (errors.lost, "connections lost"),
-        (errors.timeouts, "timed out"),
-        (errors.statuses, "answered with another status than 2xx"),
-        (errors.malformed, "not answered as HTTP/1.1"),
-    ];
-    let told = counts.iter().filter(|(count, _)| *count > 0);
-    let told: Vec<String> = told.map(|(count, what)| format!("{} {what}", grouped(*count))).collect();
+    let told = failures(&report.errors);
     writeln!(out, "Errors       {}", if told.is_empty() { "none".to_owned() } else { told.join(", ") })?;
     if let Some(why) = &report.failure {
         writeln!(out, "             the last: {why}")?;
     }
+    if report.reopened > 0 {
+        let connections =
+            count(report.reopened, "kept connection that the server closed", "kept connections that the server closed");
+        writeln!(out, "Opened anew  in place of {connections}")?;
+    }
+    answers(out, report)?;
     times(out, report)?;
     for port in &report.carried {
         let used = port.utilisation().zip(port.speed).map(|(used, speed)| (share(used), si(speed, "bit/s")));
@@ -118,24 +116,74 @@ fn text(out: &mut String, report: &StreamingReport, judged: &[Judged]) -> core::
     writeln!(out, "Verdict      {}{why}", verdict.word)
 }
 
+/// So many of something, in words.
+fn count(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { many })
+}
+
+/// What went wrong, each kind in words.
+fn failures(errors: &StreamErrors) -> Vec<String> {
+    let kinds = [
+        (errors.connects, "connection not opened", "connections not opened"),
+        (errors.lost, "connection lost", "connections lost"),
+        (errors.timeouts, "request timed out", "requests timed out"),
+        (errors.statuses, "answer with another status than 2xx", "answers with another status than 2xx"),
+        (errors.malformed, "answer that is no HTTP/1.1", "answers that are no HTTP/1.1"),
+    ];
+    kinds.into_iter().filter(|(times, ..)| *times > 0).map(|(times, one, many)| count(times, one, many)).collect()
+}
+
+/// Redirects, and answers that were not as they were to be.
+fn answers(out: &mut String, report: &StreamingReport) -> core::fmt::Result {
+    let redirects = &report.redirects;
+    let kinds = [
+        (redirects.followed, "followed"),
+        (redirects.elsewhere, "lead to another server"),
+        (redirects.too_many, "one too many"),
+        (redirects.closed, "behind a connection that was closed"),
+        (redirects.unusable, "lead nowhere"),
+    ];
+    let told = kinds.iter().filter(|(times, _)| *times > 0);
+    let told: Vec<String> = told.map(|(times, what)| format!("{} {what}", grouped(*times))).collect();
+    if !told.is_empty() {
+        writeln!(out, "Redirects    {}", told.join(", "))?;
+    }
+    if report.wrong > 0 {
+        writeln!(out, "Wrong        {}", count(report.wrong, "answer", "answers"))?;
+    }
+    for one in &report.wrong_answers {
+        writeln!(out, "             {}: {}, status {}: {}", one.request, one.wrong, one.status, one.came)?;
+    }
+    Ok(())
+}
+
 fn under_runs(out: &mut String, report: &StreamingReport, playing: &Playing) -> core::fmt::Result {
     let runs = playing.under_runs.samples;
     if runs == 0 {
-        write!(out, "Under-runs   none")?;
+        writeln!(out, "Under-runs   none")?;
     } else {
-        write!(
+        let never = match playing.no_start.samples {
+            0 => String::new(),
+            never => format!(" ({} never played)", grouped(never)),
+        };
+        writeln!(
             out,
-            "Under-runs   {} on {} of {} streams: {} of the time that was to be played",
+            "Under-runs   {} on {} of {}{never}: {} of the time that was to be played",
             grouped(runs),
             grouped(playing.streams_with_under_runs),
-            grouped(u64::from(report.setup.connections)),
+            count(report.setup.connections.into(), "stream", "streams"),
             share(playing.stalled)
         )?;
     }
-    match playing.disturbed_under_runs {
-        0 => writeln!(out),
-        more => writeln!(out, "; {} in seconds that do not count", grouped(more)),
+    if playing.disturbed_under_runs > 0 || playing.disturbed_ns > 0 {
+        writeln!(
+            out,
+            "             in seconds that do not count: {} more, {} without anything to play",
+            grouped(playing.disturbed_under_runs),
+            seconds(playing.disturbed_ns as f64)
+        )?;
     }
+    Ok(())
 }
 
 fn off(out: &mut String, report: &StreamingReport, of: &Evenness) -> core::fmt::Result {
@@ -169,12 +217,15 @@ fn left_out(out: &mut String, report: &StreamingReport) -> core::fmt::Result {
     for (count, why) in why.into_iter().filter(|(count, _)| *count > 0) {
         write!(out, "; in {count} {why}")?;
     }
+    if counted.window < report.setup.seconds {
+        write!(out, "; {} were to be measured", grouped(report.setup.seconds))?;
+    }
     writeln!(out)
 }
 
 /// Times in columns.
 fn times(out: &mut String, report: &StreamingReport) -> core::fmt::Result {
-    let mut columns = vec![("first byte", &report.first_byte)];
+    let mut columns = vec![("connect", &report.connect), ("first byte", &report.first_byte)];
     if let Some(playing) = &report.playing {
         columns.extend([("to playing", &playing.start), ("under-run", &playing.under_runs)]);
     }
@@ -197,28 +248,39 @@ fn times(out: &mut String, report: &StreamingReport) -> core::fmt::Result {
     line(out, "99.9 %", &at(|times| times.p999_ns as f64))?;
     line(out, "max", &at(|times| times.max_ns as f64))?;
     line(out, "samples", &|times| grouped(times.samples))?;
+    // What was asked for a moment before the end is still on its way.
+    let late = report.no_first_byte.max_ns > report.first_byte.max_ns;
+    let never = report.playing.as_ref().map(|playing| ("streams that never played", &playing.no_start));
+    let lines = late.then_some(("first bytes that did not come", &report.no_first_byte)).into_iter().chain(never);
+    for (what, waited) in lines.filter(|(_, waited)| waited.samples > 0) {
+        let (many, longest) = (grouped(waited.samples), seconds(waited.max_ns as f64));
+        writeln!(out, "  {what}: {many}, the longest waited for {longest}")?;
+    }
     writeln!(out)
 }
 
-/// INVALID where nothing came, or no second of a stream counts; PARTIAL where more than a tenth of
-/// the seconds were left out, streams never got under way, or it ended early.
+/// INVALID where nothing came, or no second counts; PARTIAL where more than a tenth of the seconds were left
+/// out, streams never got under way, it ended early, or something failed or was answered wrongly.
 #[must_use]
 pub fn streaming_verdict(report: &StreamingReport) -> StreamsVerdict {
     let counted = &report.counted;
     let left_out = counted.left_out() as f64 / (counted.window as f64).max(1.0);
+    let all_left_out = counted.window > 0 && counted.left_out() == counted.window;
     let missing = u64::from(report.setup.connections).saturating_sub(report.under_way);
     let fatal = [
         (report.under_way == 0, "no stream got under way".to_owned()),
-        (report.under_way > 0 && report.samples() == 0, "no second of any stream counts".to_owned()),
+        (report.under_way > 0 && (report.samples() == 0 || all_left_out), "no second of any stream counts".to_owned()),
     ];
     let partial = [
         (report.interrupted, "it ended before its time".to_owned()),
-        (left_out > LEFT_OUT, format!("{} of the seconds do not count", share(left_out))),
-        (report.under_way > 0 && missing > 0, format!("{} streams never got under way", grouped(missing))),
+        (left_out > LEFT_OUT && !all_left_out, format!("{} of the seconds do not count", share(left_out))),
+        (report.under_way > 0 && missing > 0, format!("{} never got under way", count(missing, "stream", "streams"))),
+        (report.wrong > 0, format!("{} not as wanted", count(report.wrong, "answer was", "answers were"))),
     ];
     let is_fatal = fatal.iter().any(|(holds, _)| *holds);
+    let failed = failures(&report.errors).into_iter().map(|why| (true, why));
     let reasons: Vec<String> =
-        fatal.into_iter().chain(partial).filter_map(|(holds, why)| holds.then_some(why)).collect();
+        fatal.into_iter().chain(partial).chain(failed).filter_map(|(holds, why)| holds.then_some(why)).collect();
     let word = match (is_fatal, reasons.is_empty()) {
         (true, _) => "INVALID",
         (false, true) => "COMPLETE",
@@ -279,6 +341,8 @@ mod tests {
             buffer_ns,
             start_share: buffer_ns.map(|_| 0.5),
             requests: 300,
+            spread: true,
+            seconds: 10,
             segment: 1_460,
         }
     }
@@ -310,7 +374,7 @@ mod tests {
         let held = report(None, figures());
         let text = streaming_heading(&held.setup, (1_000_000_000, 10_000_000_000)) + &streaming_text(&held, &[]);
         for part in [
-            "http://a/film at 10.0.0.2:80, kernel sockets\n  1,000 streams of 5.00 Mbit/s, each held against its rate, 300 different requests in turn\n  1.00 s warm-up, 10.0 s measured\n",
+            "http://a/film at 10.0.0.2:80, kernel sockets\n  1,000 streams of 5.00 Mbit/s, each held against its rate, 300 different requests in turn, each from another one on\n  1.00 s warm-up, 10.0 s measured\n",
             "Received     5.00 Gbit/s, 5.00 Mbit/s a stream\nStreams      1,000 of 1,000 were under way\n",
             "Evenness     99.9 % of 9,000 seconds of streams within 1460 B\n             100 % within twice that\n",
             "Seconds      9 of 10 count; in 1 the hypervisor had a core\nErrors       none\n",
@@ -320,15 +384,22 @@ mod tests {
         }
         let mut figures = figures();
         figures.under_runs.record_n(500_000_000, 4);
+        figures.no_start.record(9_000_000_000);
         (figures.dried, figures.disturbed_under_runs) = (2, 7);
-        figures.to_play = core::time::Duration::from_secs(1_000);
+        let times = [&mut figures.to_play, &mut figures.stalled, &mut figures.disturbed];
+        for (time, seconds) in times.into_iter().zip([1_000, 2, 3]) {
+            *time = core::time::Duration::from_secs(seconds);
+        }
+        figures.reopened = 1;
         let played = report(Some(1_000_000_000), figures);
         let text = streaming_heading(&played.setup, (0, 1)) + &streaming_text(&played, &[]);
         for part in [
             "each played from a buffer of 1.00 s, 50 % full at first",
             "Streams      1,000 of 1,000 played\n",
-            "Under-runs   4 on 2 of 1,000 streams: 0.2",
-            "of the time that was to be played; 7 in seconds that do not count\n",
+            "Under-runs   4 on 2 of 1,000 streams (1 never played): 0.2 % of the time that was to be played\n",
+            "             in seconds that do not count: 7 more, 3.00 s without anything to play\n",
+            "Opened anew  in place of 1 kept connection that the server closed\n",
+            "  streams that never played: 1, the longest waited for 9.00 s\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
@@ -337,11 +408,11 @@ mod tests {
             bytes: 1_250_000_000,
             under_way: 900,
             dried: 3,
-            errors: 2,
+            errors: 1,
             ..StreamingProgress::default()
         };
         let line = streaming_line(&played.setup, &now, &StreamingProgress::default(), (2.0, 2.0));
-        assert_eq!(line, "  2.0 s      5.00 Gbit/s   900 of 1,000 played, 3 ran dry, 2 failures\n");
+        assert_eq!(line, "  2.0 s      5.00 Gbit/s   900 of 1,000 played, 3 ran dry, 1 failure\n");
     }
 
     /// What was left out, or never came, is no part of a result that is whole.
@@ -358,6 +429,14 @@ mod tests {
         assert!(told.word == "PARTIAL" && told.reasons == ["20 % of the seconds do not count"], "{told:?}");
         let told = verdict(|figures| (figures.under_way, figures.interrupted) = (990, true));
         assert!(told.word == "PARTIAL" && told.reasons.len() == 2, "{told:?}");
+        let all = |figures: &mut StreamingFigures| {
+            figures.seconds.iter_mut().for_each(|second| second.left_out = Some(LeftOut::Stolen));
+        };
+        let told = verdict(all);
+        assert!(told.word == "INVALID" && told.reasons == ["no second of any stream counts"], "{told:?}");
+        let told = verdict(|figures| (figures.errors.lost, figures.errors.statuses, figures.wrong) = (1, 12, 2));
+        let reasons = ["2 answers were not as wanted", "1 connection lost", "12 answers with another status than 2xx"];
+        assert!(told.word == "PARTIAL" && told.reasons == reasons, "{told:?}");
         let told = verdict(|figures| figures.late = load::Recorder::new());
         assert!(told.word == "INVALID" && told.reasons == ["no second of any stream counts"], "{told:?}");
         let told = verdict(|figures| figures.under_way = 0);

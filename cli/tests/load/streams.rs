@@ -2,11 +2,12 @@
 //! those without end (`--bulk`).
 
 use super::{Odd, Site, ends_with, load, scratch, text};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::Respond;
 use sockets::Endpoint;
-use std::io::{Read, Write};
-use std::process::Output;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Output, Stdio};
 
 /// A second is the shortest that is measured.
 const SHORT: &str = "-c 3 -d 1s --warmup 100ms --threads 1 --cores none";
@@ -88,6 +89,7 @@ fn streams_that_cannot_be_are_told() {
     for (flags, told) in [
         ("--buffer 1s", "--stream"),
         ("--stream 1Mbit --play-at 50%", "--buffer"),
+        ("--stream-start spread", "--stream"),
         ("--stream 1Mbit --buffer 1s --play-at 0%", "0.1% to 100%"),
         ("--stream 100", "at least 1k"),
         ("--stream 2Tbit", "bits per second"),
@@ -97,6 +99,16 @@ fn streams_that_cannot_be_are_told() {
         ("--stream 1Mbit --warmup 10r", "for a time"),
         ("--stream 1Mbit --http2", "HTTP/1.1"),
         ("--stream 1Mbit --as ab", "about requests"),
+        ("--stream 1Mbit --cookies", "no cookies"),
+        ("--stream 1Mbit --per-url", "none of each URL"),
+        ("--stream 1Mbit --template --method POST --body {{counter}}", "without templates"),
+        ("--stream 1Mbit --csv x", "cannot be used"),
+        ("--stream 1Mbit --procs 1", "cannot be used"),
+        ("--stream 1Mbit --find-start 5", "cannot be used"),
+        ("--stream 1Mbit --server-pid 1", "cannot be used"),
+        ("--stream 1Mbit --mix", "cannot be used"),
+        ("--stream 1Mbit --closer client", "cannot be used"),
+        ("--bulk --buffer 1s", "cannot be used"),
         ("--stream 1Mbit --hgrm x", "about requests"),
         ("--stream 1Mbit --expect p99<1ms", "no figure of streams"),
         ("--stream 1Mbit --expect start99<1s", "held against a rate"),
@@ -105,6 +117,63 @@ fn streams_that_cannot_be_are_told() {
         ("--find-max underruns=0", "a figure of streams"),
     ] {
         ends_with(&load(&site.url, flags), 2, told);
+    }
+    let mut live = Command::new(env!("CARGO_BIN_EXE_nearside"));
+    let live = live.args(["load", &site.url, "--stream", "1Mbit", "--progress", "live"]);
+    ends_with(&live.output().expect("it starts"), 2, "about requests");
+}
+
+/// A log's requests are asked for in turn, but for those whose answers have nothing to play.
+#[test]
+fn streams_go_by_a_log() {
+    let site = large();
+    let log = scratch("access.log");
+    let line = |request: &str| format!("10.0.0.1 - - [30/Nov/2026:02:00:00 +0000] \"{request} HTTP/1.1\" 200 9\n");
+    let lines = [line("GET /a"), line("HEAD /a"), line("GET /b"), line("GET /a")];
+    std::fs::write(&log, lines.concat()).expect("written");
+    let (output, json) = run(&site.url, &format!("{SHORT} --stream 1Mbit --json --urls {}", log.display()));
+    assert!(text(&output.stderr).contains("1 of these are left out: answers to HEAD"), "{}", text(&output.stderr));
+    assert_eq!(json["setup"]["requests"], 2, "{json}");
+    std::fs::write(&log, line("HEAD /a")).expect("written");
+    ends_with(&load(&site.url, &format!("{SHORT} --stream 1Mbit --urls {}", log.display())), 2, "nothing to play");
+    std::fs::remove_file(log).expect("it was made");
+}
+
+/// A terminal that is closed ends it, and what was measured by then has its page.
+#[test]
+fn a_hang_up_leaves_a_whole_page() {
+    let site = large();
+    let page = scratch("hung-up.html");
+    let words = format!("load {} -c 1 -d 600s --warmup 0s --threads 1 --cores none --stream 1Mbit --html", site.url);
+    let mut run = Command::new(env!("CARGO_BIN_EXE_nearside"));
+    let run = run.args(words.split(' ')).arg(&page).args(["--progress", "lines"]).stdout(Stdio::piped());
+    let mut run = run.spawn().expect("it starts");
+    let mut lines = BufReader::new(run.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let heading: Vec<String> = lines.by_ref().take_while(|line| !line.contains("1 of 1 under way")).collect();
+    assert!(heading.iter().any(|line| line.contains("  1 stream of 1.00 Mbit/s")), "{heading:?}");
+    let pid = i32::try_from(run.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::HUP).expect("it is told");
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(run.wait().expect("it ends").code(), Some(130), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("; 600 were to be measured")), "{rest:?}");
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("1 stream of 1.00 Mbit/s") && html.trim_end().ends_with("</html>"), "{html}");
+    std::fs::remove_file(page).expect("it was made");
+}
+
+/// As many descriptors are asked of the system as threads with streams need; where it has too few, that is said.
+#[test]
+fn streams_need_descriptors() {
+    let site = large();
+    for (limit, code, told) in [(300, 0, ""), (100, 1, "161 may be needed")] {
+        let nearside = env!("CARGO_BIN_EXE_nearside");
+        let flags = "-c 1 -d 1s --warmup 100ms --threads 8 --cores none --stream 1Mbit --progress none";
+        let line = format!("ulimit -n {limit}; exec {nearside} load {} {flags}", site.url);
+        let output = Command::new("sh").arg("-c").arg(line).output().expect("it starts");
+        // 5: the one second may not count.
+        if output.status.code() != Some(5) {
+            ends_with(&output, code, told);
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub struct XdpLink {
     ordinal: u16,
     /// Who opens the interface again, where this process may not.
     reopener: Option<Arc<dyn Reopener>>,
-    at_work: Option<AtWork>,
+    pub(crate) at_work: Option<AtWork>,
     /// The last order that was followed, and how many had been given then.
     order: Order,
     heard: u32,
@@ -72,9 +72,9 @@ pub struct XdpLink {
 }
 
 #[derive(Debug)]
-struct AtWork {
-    socket: Arc<Socket>,
-    umem: Arc<Umem>,
+pub(crate) struct AtWork {
+    pub socket: Arc<Socket>,
+    pub umem: Arc<Umem>,
     /// The frames of this queue, as the umem counts.
     frames: Range<usize>,
     zero_copy: bool,

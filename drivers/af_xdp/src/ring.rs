@@ -72,6 +72,12 @@ impl<T: Copy> Producer<T> {
         Self { parts, next }
     }
 
+    /// What is filled next, as a count.
+    #[inline]
+    pub const fn position(&self) -> u32 {
+        self.next
+    }
+
     /// Slots that were published and the kernel has not emptied.
     #[inline]
     pub fn pending(&self) -> u32 {
@@ -117,6 +123,12 @@ impl<T: Copy> Consumer<T> {
         // SAFETY: valid as the caller promises.
         let next = unsafe { parts.consumer.as_ref() }.load(Ordering::Relaxed);
         Self { parts, next }
+    }
+
+    /// What is read next, as a count.
+    #[inline]
+    pub const fn position(&self) -> u32 {
+        self.next
     }
 
     /// Slots that wait to be read.

@@ -213,6 +213,14 @@ impl XdpTx {
     }
 }
 
+/// Where the frame of a number begins, of those whose rooms begin at `first`. What the kernel keeps
+/// free before a frame it receives is not needed before one that it sends.
+pub(crate) fn place(first: u64, frame: u32, number: u32) -> u64 {
+    const STEPS: u64 = HEADROOM as u64 / STAGGER;
+    let number = u64::from(number);
+    first + number * u64::from(frame) + number % STEPS * STAGGER
+}
+
 impl Queue {
     /// Sends from `count` frames of `frame` bytes of room, of which the first
     /// begins at `first`. All are free, or those of `free` by number and the
@@ -225,11 +233,8 @@ impl Queue {
         (free, asks): (Option<&[u32]>, bool),
         socket: Arc<Socket>,
     ) -> Self {
-        // What the kernel keeps free before a frame it receives is not needed
-        // before one that it sends.
-        let steps = u64::from(HEADROOM) / STAGGER;
         let before = if asks { STAGGER } else { 0 };
-        let place = |n: u64| first + n * u64::from(frame) + n % steps * STAGGER + before;
+        let place = |n: u64| place(first, frame, n as u32) + before;
         let rooms = Rooms::new(first, count, frame);
         let frames = match free {
             None => SendFrames::new(ring, completion, (0..u64::from(count)).map(place), rooms),

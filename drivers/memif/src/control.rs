@@ -12,6 +12,7 @@ use crate::MemifError;
 use crate::bell::{Bell, BellWatch};
 use crate::channel::{Channel, ListenError, Listener, Received};
 use crate::config::{Config, HEADER_ROOM};
+use crate::exported::Exported;
 use crate::handshake::{Attachment, ClientHandshake, ClientStep, End, Offer, Plan, ServerHandshake, ServerStep};
 use crate::memory::{MemoryKind, OwnMemory, RingRef, map_peers};
 use crate::message::{Direction, Message};
@@ -77,6 +78,9 @@ pub struct Control {
     bells: Arc<BellWatch>,
     polls: u32,
     seen: Time,
+    /// The queues are other processes': what they need of a connection is kept here while there is one.
+    exports: bool,
+    exported: Option<Exported>,
 }
 
 #[derive(Debug)]
@@ -138,7 +142,32 @@ impl Control {
             bells,
             polls: 0,
             seen: Time::ZERO,
+            exports: false,
+            exported: None,
         })
+    }
+
+    /// The queues are other processes' from now on: what they need is kept for them.
+    pub(crate) const fn export(&mut self) {
+        self.exports = true;
+    }
+
+    /// Which connection there is, or was.
+    pub(crate) const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// What other processes need of the connection, while there is one.
+    pub(crate) const fn exported(&self) -> Option<&Exported> {
+        self.exported.as_ref()
+    }
+
+    /// One of them has found the peer of this epoch to break the protocol.
+    pub(crate) fn refuse(&mut self, epoch: u32) {
+        if self.up.is_some() && self.epoch == epoch {
+            self.end(End::refused("the peer breaks the protocol, or took its memory away"));
+            self.closed_until = self.seen + RETRY_LONGEST;
+        }
     }
 
     /// A link for each queue, as yet without a peer.
@@ -335,6 +364,11 @@ impl Control {
                 reserved: reserved.clone(),
             }
         };
+        let exported: Vec<_> = rings.iter().map(|(rx, tx)| [rx, tx].map(Clone::clone)).collect();
+        let exported = self.exports.then(|| Exported::of_peer(offer.regions, &exported));
+        if exported.as_ref().is_some_and(|exported| !exported.is_small()) {
+            return Err(End::refused("more regions or queues than several processes share here"));
+        }
         let setups: Vec<QueueSetup> = rings.into_iter().zip(slots).map(setup).collect();
         for setup in &setups {
             setup.rx.0.get().reset();
@@ -343,6 +377,7 @@ impl Control {
         if let State::Greeting { channel, .. } = &self.state {
             send(channel, &Message::Connected { name: self.config.name.clone() }, None)?;
         }
+        self.exported = exported;
         self.come_up(offer.peer, MemoryKind::Peer, setups);
         Ok(())
     }
@@ -351,6 +386,7 @@ impl Control {
     fn use_own(&mut self, memory: ClientMemory) -> Result<(), End> {
         let queues = memory.events.len() as u32;
         let mut setups = Vec::with_capacity(memory.events.len());
+        let mut exported = Vec::new();
         for (queue, (to_server, to_client)) in (0_u32..).zip(&memory.events) {
             let (tx_offset, rx_offset) = memory.own.layout.rings[queue as usize];
             let place = |offset: u32, number: u32| {
@@ -363,12 +399,22 @@ impl Control {
             let (Some(tx), Some(rx)) = (place(tx_offset, queue), place(rx_offset, queues + queue)) else {
                 return Err(End::refused("a ring is misplaced"));
             };
+            if self.exports {
+                // All buffers are empty: as a queue of this process's would, they are offered.
+                rx.0.get().publish_head(rx.0.get().size());
+                let received = (rx.0.clone(), queues + queue, Arc::clone(to_client));
+                exported.push([received, (tx.0.clone(), queue, Arc::clone(to_server))]);
+            }
             setups.push(QueueSetup {
                 rx: (rx.0, rx.1, Arc::clone(to_client)),
                 tx: (tx.0, tx.1, Bell::new(Arc::clone(to_server), &self.bells)),
                 slots: Slots::none(),
                 reserved: Reserved::default(),
             });
+        }
+        if self.exports {
+            let exported = Exported::of_own(&memory.own, &exported);
+            self.exported = exported.ok().filter(Exported::is_small);
         }
         self.come_up(memory.peer, memory.own.backing, setups);
         Ok(())
@@ -383,7 +429,7 @@ impl Control {
         self.retry_pause = RETRY_FIRST;
         self.reason = None;
         self.up = Some(Up { peer, backing, queues: setups.len() as u16 });
-        let mut setups = setups.into_iter();
+        let mut setups = setups.into_iter().filter(|_| !self.exports);
         for queue in &self.queues {
             queue.offer(self.epoch, setups.next());
         }
@@ -403,6 +449,7 @@ impl Control {
                 reason
             }
         });
+        self.exported = None;
         if self.up.take().is_some() {
             self.epoch = self.epoch.wrapping_add(1);
             for queue in &self.queues {

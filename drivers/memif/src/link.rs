@@ -186,7 +186,7 @@ impl MemifLink {
 
 /// Takes what an eventfd counted. `NOWAIT`, because a peer could have taken it
 /// before us, and made its file descriptor a blocking one.
-fn drain(fd: BorrowedFd<'_>) {
+pub(crate) fn drain(fd: BorrowedFd<'_>) {
     let mut count = [0; 8];
     let _ = rustix::io::preadv2(fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
 }

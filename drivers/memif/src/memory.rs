@@ -259,6 +259,18 @@ pub(crate) fn map_peers(regions: &[(OwnedFd, u64)], require_sealed: bool, limit:
     regions.iter().map(map).collect::<Result<Vec<_>, String>>().map(Memory::new)
 }
 
+/// Maps what another process of ours shares, which has looked at it.
+pub(crate) fn map_given(regions: &[(OwnedFd, u64)]) -> io::Result<Arc<Memory>> {
+    let map = |(file, size): &(OwnedFd, u64)| {
+        // Beyond the end of the file lies SIGBUS.
+        if u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0) < *size {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a region is larger than its file"));
+        }
+        Mapping::new(file, *size)
+    };
+    regions.iter().map(map).collect::<io::Result<Vec<_>>>().map(Memory::new)
+}
+
 /// Whether a region is what it is said to be, and of which pages.
 fn check_peers(file: &OwnedFd, size: u64, require_sealed: bool) -> Result<MemoryKind, String> {
     // Asked first: only files in memory have seals. Those of a file system that a process of the peer's serves could

@@ -266,6 +266,16 @@ impl Ring {
     }
 }
 
+impl Ring {
+    /// As the receiver, which is awake: the eventfd need not be raised.
+    #[inline]
+    pub(crate) fn stop_interrupts(&self) {
+        if self.wants_interrupt() {
+            self.header.flags.store(MASK_INTERRUPT, Ordering::Relaxed);
+        }
+    }
+}
+
 /// An index that leaves more in the ring than was ever put there: the peer is
 /// broken or hostile, and the connection is of no further use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

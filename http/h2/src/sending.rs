@@ -89,10 +89,12 @@ impl<T: Default> ServerConnection<T> {
         self.get(stream).map_or(0, |stream| stream.send.room()).min(self.send.room())
     }
 
-    /// Whether a stream's own window is open, whatever the connection's is.
+    /// The same of the stream at this place [among all](Self::streams), and whether its own window is open, whatever
+    /// the connection's is.
     #[must_use]
-    pub fn has_window(&self, stream: u32) -> bool {
-        self.get(stream).is_some_and(|stream| stream.send.room() > 0)
+    pub fn window_at(&self, at: usize) -> (usize, bool) {
+        let own = self.streams.all.get(at).map_or(0, |stream| stream.send.room());
+        (own.min(self.send.room()), own > 0)
     }
 
     /// The head of DATA with so many bytes, for which there is [room](Self::room): these are to follow.
@@ -138,6 +140,11 @@ impl<T: Default> ServerConnection<T> {
         while let Some(number) = self.streams.all.iter().find(late).map(|stream| stream.number) {
             self.reset(number, ErrorCode::NO_ERROR, out);
         }
+    }
+
+    /// A stream is over, and nobody is told, because nobody would hear of it.
+    pub fn forget(&mut self, stream: u32) {
+        self.take(stream, true);
     }
 
     /// A stream is over before its end.

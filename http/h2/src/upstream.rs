@@ -37,13 +37,15 @@ pub struct UpstreamSettings {
     pub streams: u32,
     /// Bytes of an answer's body that come before any of it is taken. Default 65,536.
     pub window: u32,
+    /// The same for who asks and [takes nothing yet](Question::waits). Default 2,048.
+    pub little: u32,
     /// Fields of a head, at most. Default 1,000.
     pub fields: u16,
 }
 
 impl Default for UpstreamSettings {
     fn default() -> Self {
-        Self { streams: 1_024, window: 65_536, fields: 1_000 }
+        Self { streams: 1_024, window: 65_536, little: 2_048, fields: 1_000 }
     }
 }
 
@@ -58,6 +60,8 @@ pub struct Question<T> {
     pub is_head: bool,
     /// Bytes of its answer's head, at most.
     pub head_max: u32,
+    /// Its asker takes nothing of a body yet: little of that comes until it [does](UpstreamConnection::widen).
+    pub waits: bool,
 }
 
 /// What a server's bytes mean.
@@ -239,7 +243,8 @@ impl<T: Copy> UpstreamConnection<T> {
     #[must_use]
     pub fn new(settings: UpstreamSettings, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(frame::PREFACE);
-        let entries = [(setting::ENABLE_PUSH, 0), (setting::INITIAL_WINDOW_SIZE, settings.window.min(WINDOW_MAX))];
+        // Of streams whose askers take what comes the window is opened at once.
+        let entries = [(setting::ENABLE_PUSH, 0), (setting::INITIAL_WINDOW_SIZE, settings.little.min(WINDOW_MAX))];
         frame::write_settings(out, &entries);
         // Each stream's window bounds what is held.
         frame::write_window_update(out, 0, WINDOW_MAX - FIRST_WINDOW);
@@ -312,12 +317,16 @@ impl<T: Copy> UpstreamConnection<T> {
             self.encoder.encode(field, indexing, &mut self.encoded);
         }
         frame::write_headers(out, stream, &self.encoded, question.ends, self.payload);
-        let Question { data, ends, is_head, head_max } = question;
+        let Question { data, ends, is_head, head_max, waits } = question;
+        let target = if waits { self.settings.little } else { self.settings.window };
+        if target > self.settings.little {
+            frame::write_window_update(out, stream, target - self.settings.little);
+        }
         let asked = AskedStream {
             data,
             send: Window::new(self.first_window),
-            receive: Window::new(self.settings.window),
-            target: self.settings.window,
+            receive: Window::new(target),
+            target,
             owed: 0,
             left: None,
             status: 0,
@@ -375,12 +384,26 @@ impl<T: Copy> UpstreamConnection<T> {
         if stream.remote_ended || stream.owed < stream.target / 2 {
             return;
         }
-        // Who reads all that comes is to be sent more within a round trip.
-        let grows = stream.target.min(GROWN_MAX.max(stream.target) - stream.target).min(room);
+        // Who reads all that comes is to be sent more within a round trip; who has waited so far says when.
+        let grows = match stream.target < self.settings.window {
+            true => 0,
+            false => stream.target.min(GROWN_MAX.max(stream.target) - stream.target).min(room),
+        };
         let increment = stream.owed.saturating_add(grows);
         if stream.receive.change(increment.into()) {
             (stream.owed, stream.target) = (0, stream.target + grows);
             self.grown += grows;
+            frame::write_window_update(out, number, increment);
+        }
+    }
+
+    /// Who asked and took nothing of the answer's body does from now on: as much comes as for others.
+    pub fn widen(&mut self, number: u32, out: &mut Vec<u8>) {
+        let window = self.settings.window;
+        let Some(stream) = self.streams.get_mut(&number).filter(|stream| stream.target < window) else { return };
+        let increment = window - stream.target;
+        if !stream.remote_ended && stream.receive.change(increment.into()) {
+            stream.target = window;
             frame::write_window_update(out, number, increment);
         }
     }
@@ -446,7 +469,7 @@ impl<T: Copy> UpstreamConnection<T> {
     /// A stream is over.
     fn forget(&mut self, stream: u32) -> Option<AskedStream<T>> {
         let asked = self.streams.remove(&stream)?;
-        self.grown -= asked.target - self.settings.window;
+        self.grown -= asked.target.saturating_sub(self.settings.window);
         Some(asked)
     }
 }

@@ -29,12 +29,14 @@ const BULK: [Place; 3] = [
     ("/up/retransmits", "retransmitted", LOWER, Unit::Plain),
 ];
 
-const STREAMS: [Place; 8] = [
+const STREAMS: [Place; 10] = [
     ("/bits_per_second", "received", HIGHER, Unit::BitsPerSecond),
     ("/late/p99_ns", "late 99 %", LOWER, Unit::Nanoseconds),
     ("/first_byte/p99_ns", "first byte 99 %", LOWER, Unit::Nanoseconds),
     ("/playing/start/p99_ns", "to playing 99 %", LOWER, Unit::Nanoseconds),
+    ("/playing/no_start/samples", "streams that never played", LOWER, Unit::Plain),
     ("/playing/under_runs/samples", "under-runs", LOWER, Unit::Plain),
+    ("/playing/stalled", "of the time without anything to play", LOWER, Unit::Plain),
     ("/evenness/within_one", "within a segment, of seconds", HIGHER, Unit::Plain),
     ("/evenness/off_bytes/p99", "off 99 %, bytes", LOWER, Unit::Plain),
     ("/evenness/off_over_10s/p99", "off over 10 s 99 %", LOWER, Unit::Plain),
@@ -79,8 +81,8 @@ const ASKED: [&str; 13] = [
 const ASKED_BULK: [&str; 4] = ["path", "way", "up_streams", "down_streams"];
 
 /// The same of streams that are to have a rate.
-const ASKED_STREAMS: [&str; 8] =
-    ["scheme", "path", "way", "connections", "rate", "buffer_ns", "start_share", "requests"];
+const ASKED_STREAMS: [&str; 9] =
+    ["scheme", "path", "way", "connections", "rate", "buffer_ns", "start_share", "requests", "spread"];
 
 /// Those that are numbers: what is beyond them, of counts at the ends of what JSON holds, is none.
 pub(super) fn shown(mut figures: Vec<RunFigure>) -> Vec<RunFigure> {

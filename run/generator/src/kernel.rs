@@ -94,7 +94,7 @@ impl Sockets {
         sources: &Sender<Source>,
     ) -> Result<Vec<Side>, Failure> {
         let mut short = Vec::new();
-        raise_descriptors(plan.connections as usize, self.seats.len(), &mut short);
+        raise_descriptors(plan.connections as usize, self.workers(plan), &mut short);
         if let Some(why) = short.pop() {
             return Err(why.into());
         }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use host::{Cores, HostPlan};
-use load::{FindMaxConfig, Objective, PlayRate, PlayerPlan};
+use load::{FindMaxConfig, Objective, Plan, PlayRate, PlayerPlan, StreamingPlan};
 use sockets::Engine;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -113,6 +113,16 @@ pub struct StreamTask {
     pub rate: PlayRate,
     /// How each plays; none: it is held against its rate alone.
     pub player: Option<PlayerPlan>,
+    /// Whether each begins with another request.
+    pub spread: bool,
+}
+
+impl StreamTask {
+    /// The same, with what is asked for and where.
+    #[must_use]
+    pub fn plan(&self, load: &Plan) -> StreamingPlan {
+        StreamingPlan { load: load.clone(), rate: self.rate, player: self.player, spread: self.spread }
+    }
 }
 
 /// Streams without end.

@@ -18,16 +18,16 @@ use super::siblings::Siblings;
 use super::sift::Sifter;
 use super::streaming::{self, Streamed, StreamingMeasured};
 use super::watch::{Lookout, Whereabouts};
-use crate::plan::{BulkTask, Form, LoadPath, LoadSockets, OutputPlan, Place, ServerPlan, StreamTask};
+use crate::plan::{BulkTask, Form, LoadPath, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, StreamTask};
 use core::time::Duration;
 use cpu::Clock;
 use environment::Fingerprint;
 use host::drivers::LinkSpec;
 use host::{HostPlan, Silos};
-use host::{Layout, stop_signals};
+use host::{Layout, count_hangups, stop_signals};
 use load::{
     BulkPlan, Ended, Figures, Floor, Objective, Outside, Plan, PortUse, Ports, Report, Reuse, Sieve, SieveConfig,
-    Sifted, StreamingPlan,
+    Sifted,
 };
 use page::{Reader, living_of_user};
 use say::Failure;
@@ -88,6 +88,7 @@ impl Runner {
     /// What the user is to know.
     pub fn new(path: LoadPath, output: OutputPlan, plan: &mut Plan) -> Result<Self, Failure> {
         let signals = stop_signals()?;
+        count_hangups(&signals)?;
         // Both clocks now, for the time in templates.
         plan.source.epoch = Clock.unix().saturating_sub(Duration::from_nanos(Clock.now().as_nanos()));
         let way = match path {
@@ -261,11 +262,12 @@ impl Runner {
         form: Form,
         put: fn(&str) -> Result<(), Failure>,
     ) -> Result<StreamingMeasured, Failure> {
-        let streams = StreamingPlan { load: plan.clone(), rate: task.rate, player: task.player };
+        let streams = task.plan(plan);
         streams.check().map_err(|why| why.to_string())?;
         let (environment, carried) = (self.environment(plan), self.carried(plan));
         let (every, signals) = (self.output.interval, &self.signals);
-        let told = |way: String| Streamed { plan: &streams, way, expect, form, every, put };
+        let lines = self.output.progress != ProgressKind::None;
+        let told = |way: String| Streamed { plan: &streams, way, expect, form, every, lines, put };
         match &self.way {
             Way::Kernel(kernel) => {
                 let work = |sender| streaming::over_sockets(&kernel.sockets, &streams, signals, &sender);

@@ -95,7 +95,7 @@ pub fn over_sockets(
 ) -> Result<Vec<StreamingSide>, Failure> {
     let (seats, stop) = (sockets.seats(), Stop::default());
     let mut short = Vec::new();
-    raise_descriptors(plan.load.connections as usize, seats.len(), &mut short);
+    raise_descriptors(plan.load.connections as usize, sockets.workers(&plan.load), &mut short);
     if let Some(why) = short.pop() {
         return Err(why.into());
     }
@@ -151,6 +151,8 @@ pub struct Streamed<'a> {
     pub form: Form,
     /// The length of an interval.
     pub every: Duration,
+    /// Whether each has a line.
+    pub lines: bool,
     /// Where it goes.
     pub put: fn(&str) -> Result<(), Failure>,
 }
@@ -179,8 +181,9 @@ pub fn measure(
     carried: impl FnOnce() -> Vec<PortUse>,
 ) -> Result<StreamingMeasured, Failure> {
     let setup = StreamingSetup::new(told.plan, told.way.clone());
-    let lines = told.form != Form::Json;
-    if lines {
+    let text = told.form != Form::Json;
+    let lines = text && told.lines;
+    if text {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let spans = (nanos(told.plan.load.warm_up), nanos(told.plan.duration()));
         (told.put)(&streaming_heading(&setup, spans))?;
@@ -202,7 +205,7 @@ pub fn measure(
     let report = StreamingReport::new(setup, figures, cpu, carried());
     let judged: Vec<Judged> = told.expect.iter().map(|objective| objective.judge_streaming(&report)).collect();
     let json = render_streaming_json(&report, &judged, environment, &ResultOrigin::now());
-    (told.put)(&if lines { streaming_text(&report, &judged) } else { json.clone() })?;
+    (told.put)(&if text { streaming_text(&report, &judged) } else { json.clone() })?;
     Ok(StreamingMeasured { verdict: streaming_verdict(&report), report, judged, json })
 }
 

@@ -246,6 +246,28 @@ pub fn stop_signals() -> io::Result<Arc<AtomicUsize>> {
     count_signals(&[signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
 }
 
+/// Counts hang-ups, too: a terminal that is closed ends what was begun at it, and what was measured by then is not
+/// lost. But not where they are ignored (nohup), for it was asked for that.
+///
+/// # Errors
+/// As [`stop_signals`].
+pub fn count_hangups(count: &Arc<AtomicUsize>) -> io::Result<()> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    // The lowest bit is that of signal 1.
+    if u64::from_str_radix(ignored.trim(), 16).unwrap_or(0) & 1 == 1 {
+        return Ok(());
+    }
+    let seen = Arc::clone(count);
+    let note = move || {
+        seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    };
+    // SAFETY: the handler only adds to an atomic, which is
+    // async-signal-safe.
+    unsafe { signal_hook::low_level::register(signal_hook::consts::SIGHUP, note) }?;
+    Ok(())
+}
+
 /// Counts these signals.
 ///
 /// # Errors

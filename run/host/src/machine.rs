@@ -118,10 +118,14 @@ pub fn raise_descriptors(connections: usize, workers: usize, warnings: &mut Vec<
         return connections;
     }
     let held = usize::try_from(soft).unwrap_or(usize::MAX).saturating_sub(spare).max(workers);
-    warnings.push(format!(
-        "at most {held} connections of the {connections} asked for: the limit on descriptors (RLIMIT_NOFILE) is {soft}"
-    ));
-    held
+    let limit = format!("the limit on descriptors (RLIMIT_NOFILE) is {soft}");
+    warnings.push(if held < connections {
+        format!("at most {held} connections of the {connections} asked for: {limit}")
+    } else {
+        // So few that what does not fit are the workers' own.
+        format!("{limit}, and {needed} may be needed: {SPARE} for each worker, beside its connections")
+    });
+    held.min(connections)
 }
 
 #[cfg(test)]

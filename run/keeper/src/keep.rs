@@ -3,7 +3,8 @@
 use crate::RunPlan;
 use crate::listeners::Listeners;
 use crate::seated::Seats;
-use rustix::event::{PollFd, PollFlags, poll};
+use cpu::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use say::Failure;
 use seats::{Ask, CHANNEL, TERMS};
@@ -15,7 +16,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 
 /// Starts the program and keeps its link.
 pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<ExitCode, Failure> {
-    let mut seats = Seats::open(&plan.terms.link, plan.workers.into())?;
+    let mut seats = Seats::open(&plan.terms, plan.workers.into())?;
     let (inherited, channel) = seats::pair().map_err(|why| format!("a channel: {why}"))?;
     let mut child = start(plan, program, library, &inherited)?;
     drop(inherited);
@@ -33,15 +34,20 @@ fn look_after(channel: &OwnedFd, seats: &mut Seats, listeners: &mut Listeners) -
     fds.push(PollFd::from_borrowed_fd(set, PollFlags::IN));
     let taken: Vec<usize> = seats.taken().map(|(seat, _)| seat).collect();
     fds.extend(seats.taken().map(|(_, held)| PollFd::new(held, PollFlags::IN)));
-    match poll(&mut fds, None) {
+    let (link, patience) = seats.link();
+    fds.extend(link.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+    match poll(&mut fds, Timespec::try_from(patience).ok().as_ref()) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(why) => return Err(why.into()),
     }
     let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
     drop(fds);
-    for (seat, _) in taken.iter().zip(&ready[2..]).filter(|(_, ended)| **ended) {
-        seats.on_left(*seat);
-    }
+    seats.look_after_link(Clock.now());
+    let mut ended: Vec<usize> =
+        taken.iter().zip(&ready[2..]).filter(|(_, ended)| **ended).map(|(seat, _)| *seat).collect();
+    // Of each two things may tell.
+    ended.dedup();
+    ended.into_iter().for_each(|seat| seats.on_left(seat));
     if ready[1] {
         listeners.on_ready()?;
     }
@@ -53,9 +59,13 @@ fn look_after(channel: &OwnedFd, seats: &mut Seats, listeners: &mut Listeners) -
         Ok(Some(asked)) => {
             match (asked.ask, asked.descriptor) {
                 (Ask::Seat, Some(to)) => seats.on_asked(to),
+                (Ask::Link, Some(to)) => seats.on_asked_for_link(&to),
+                (Ask::Refuse(epoch), _) => seats.on_refused(epoch),
                 (Ask::Listening, Some(listener)) => listeners.watch(&listener)?,
                 (Ask::Say(sentence), _) => say::warning(format_args!("{sentence}")),
-                (Ask::Seat | Ask::Listening, None) => say::warning("a question without its descriptor is not answered"),
+                (Ask::Seat | Ask::Link | Ask::Listening, None) => {
+                    say::warning("a question without its descriptor is not answered")
+                }
             }
             Ok(true)
         }

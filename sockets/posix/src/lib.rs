@@ -33,4 +33,4 @@ pub use calls::{Adopted, Calls, MOST_BYTES};
 pub use errno::{Attempt, Errno, Result};
 pub use moved::MovedConnection;
 pub use socket::INBOX;
-pub use table::{Defaults, SocketFigures, SocketTable};
+pub use table::{Defaults, Ledger, SocketFigures, SocketTable};

@@ -82,6 +82,7 @@ impl Calls<'_> {
             let moved = migrant.map(|migrant| MovedConnection { migrant, data: stream.inbox.bytes().to_vec() });
             if moved.is_some_and(|moved| give(&moved)) {
                 self.stack.emigrate(stream.id);
+                self.table.note_ended(stream.id);
             } else {
                 self.stack.abort(stream.id);
             }

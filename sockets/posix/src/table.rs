@@ -45,6 +45,15 @@ pub struct SocketFigures {
     pub options_ignored: u64,
 }
 
+/// Who is told of connections as they are established and end, by their numbers: not amid either.
+pub trait Ledger: core::fmt::Debug + Send {
+    /// A connection is established.
+    fn on_established(&mut self, number: usize, remote: SocketAddr, local: SocketAddr);
+
+    /// It has ended, or is another process's.
+    fn on_ended(&mut self, number: usize);
+}
+
 /// What a descriptor refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Descriptor {
@@ -78,6 +87,7 @@ pub struct SocketTable {
     pub(crate) defaults: Defaults,
     pub(crate) figures: SocketFigures,
     pub(crate) next_port: u16,
+    ledger: Option<Box<dyn Ledger>>,
 }
 
 impl SocketTable {
@@ -98,6 +108,26 @@ impl SocketTable {
             defaults,
             figures: SocketFigures::default(),
             next_port: defaults.first_port,
+            ledger: None,
+        }
+    }
+
+    /// Connections are written down from now on.
+    pub fn set_ledger(&mut self, ledger: Box<dyn Ledger>) {
+        self.ledger = Some(ledger);
+    }
+
+    fn note_established<N: Net>(&mut self, net: &N, id: ConnId) {
+        if let Some(ledger) = &mut self.ledger
+            && let (Some(remote), Some(local)) = (net.peer(id), net.local(id))
+        {
+            ledger.on_established(id.index(), remote, local);
+        }
+    }
+
+    pub(crate) fn note_ended(&mut self, id: ConnId) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.on_ended(id.index());
         }
     }
 
@@ -234,6 +264,7 @@ impl SocketTable {
         let new = self.sockets.insert(socket);
         self.unclaimed.push(new);
         self.set_connection(id, new);
+        self.note_established(net, id);
     }
 
     /// A connection waits to be accepted, with a socket of its own already, for
@@ -264,6 +295,7 @@ impl SocketTable {
             listener.queue.push_back(new);
         }
         self.set_connection(id, new);
+        self.note_established(net, id);
         self.wake(at, READABLE);
     }
 }
@@ -291,6 +323,11 @@ impl App for SocketTable {
             return self.queue_accepted(net, id);
         }
         let at = self.socket_of(id);
+        if at == NONE {
+            // Begun to end a connection of another process's: see `Calls::end_lost`.
+            return net.abort(id);
+        }
+        self.note_established(net, id);
         let (local, now) = (net.local(id), net.now());
         let Some(stream) = self.sockets.get_mut(at).and_then(Socket::stream_mut) else { return };
         stream.established = true;
@@ -362,6 +399,7 @@ impl App for SocketTable {
     fn on_close<N: Net>(&mut self, _net: &mut N, id: ConnId, why: Closed) {
         let at = self.socket_of(id);
         self.set_connection(id, NONE);
+        self.note_ended(id);
         let Some(socket) = self.sockets.get_mut(at) else { return };
         socket.free_port();
         let Some(stream) = socket.stream_mut() else { return };

@@ -27,8 +27,10 @@
 compile_error!("`fcntl` and `ioctl` rely on how x86-64 and AArch64 Linux pass variadic arguments");
 
 mod address;
+mod any_link;
 mod data;
 mod descriptors;
+mod given;
 mod kernel;
 mod listeners;
 mod marks;

@@ -1,91 +1,34 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
+use crate::any_link::AnyLink;
+use crate::given::{Given, OwnPorts, SharedLedger, mac_of, seeds};
 use crate::kernel::{self, call, is_listened_on};
 use crate::marks::{Mark, set_mark};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
-use core::net::{IpAddr, SocketAddr};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
-use link::{Capabilities, Counters, Link, LinkState, Receive, Reopened, Transmit};
-use memif::MemifLink;
+use link::{Link, LinkState, Reopened};
 use posix::{Attempt, Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
 use seats::Terms;
-use sharing::{PassingCounters, SeatedLink, SharedMemory, seat_of_port};
+use sharing::{PassingCounters, SeatedLink};
 use silo::Silo;
-use stack::{Address, Config, LinkOffload, ReturnPath, Seeds, Stack};
+use stack::{Address, Config, LinkOffload, Stack};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use tap::Tap;
-use wire::{Mac, Time};
+use std::sync::Arc;
+use wire::Time;
 
 /// The link is asked whether it is up, and a client's connection is made, this often.
 const LOOK_AFTER_LINK: Duration = Duration::from_millis(10);
 
+/// Places that are looked at then for connections of a process that was killed: some 25,000 a second.
+const MOST_LOST: usize = 256;
+
 /// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
 const MOST_PENDING: usize = 16 * 1448;
-
-/// A link of either kind.
-pub enum AnyLink {
-    Tap(Box<Tap>),
-    Memif(Box<MemifLink>),
-}
-
-impl Link for AnyLink {
-    type Rx<'a> = &'a mut dyn Receive;
-    type Tx<'a> = &'a mut dyn Transmit;
-
-    fn capabilities(&self) -> Capabilities {
-        match self {
-            Self::Tap(link) => link.capabilities(),
-            Self::Memif(link) => link.capabilities(),
-        }
-    }
-
-    #[inline]
-    fn split(&mut self) -> (&mut dyn Receive, &mut dyn Transmit) {
-        match self {
-            Self::Tap(link) => {
-                let (rx, tx) = link.split();
-                (rx, tx)
-            }
-            Self::Memif(link) => {
-                let (rx, tx) = link.split();
-                (rx, tx)
-            }
-        }
-    }
-
-    fn poll_control(&mut self, now: Time) -> LinkState {
-        match self {
-            Self::Tap(link) => link.poll_control(now),
-            Self::Memif(link) => link.poll_control(now),
-        }
-    }
-
-    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
-        match self {
-            Self::Tap(link) => link.wait(wake, timeout),
-            Self::Memif(link) => link.wait(wake, timeout),
-        }
-    }
-
-    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
-        match self {
-            Self::Tap(link) => link.arm(each),
-            Self::Memif(link) => link.arm(each),
-        }
-    }
-
-    fn counters(&self) -> Counters {
-        match self {
-            Self::Tap(link) => link.counters(),
-            Self::Memif(link) => link.counters(),
-        }
-    }
-}
 
 /// A worker.
 pub struct SeatedWorker {
@@ -106,6 +49,12 @@ pub struct SeatedWorker {
     held: OwnedFd,
     /// The link's descriptors that the keeper gave, which the link has.
     of_link: Vec<c_int>,
+    /// Which of the link's connections those are of.
+    epoch: u32,
+    /// How many changes of seats and doors it has looked around after.
+    changes: u64,
+    /// There may be more connections of a process that was killed.
+    has_lost: bool,
 }
 
 /// Descriptors that a wait is about, where the caller has few.
@@ -114,11 +63,14 @@ const MOST_WAITED: usize = 8;
 impl SeatedWorker {
     fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
         let seats::Seat { text, descriptors, held } = seats::ask_for_seat(channel)?;
-        let Given { number, memory, bells, link, of_link } = Given::read(terms, &text, descriptors)?;
+        let Given { number, memory, bells, link, of_link, epoch } = Given::read(terms, &text, descriptors)?;
         let (seats, secrets) = (memory.seats(), memory.secrets());
-        let link = SeatedLink::new(link, memory, number, bells)?;
+        let mac = link.mac().unwrap_or_else(|| mac_of(terms));
+        let receiving = link.held();
+        let ledger = SharedLedger { memory: Arc::clone(&memory), seat: number };
+        let link = SeatedLink::new(link, receiving, memory, number, bells)?;
         let capabilities = link.capabilities();
-        let mut config = Config::new(mac_of(terms), capabilities.mtu);
+        let mut config = Config::new(mac, capabilities.mtu);
         let own = terms.addresses.iter().map(|own| Address { ip: own.address, prefix_len: own.prefix });
         config.addresses = own.collect();
         config.gateways.clone_from(&terms.gateways);
@@ -134,6 +86,7 @@ impl SeatedWorker {
         stack.on_link_up();
         let mut app = SocketTable::new(Defaults::default());
         app.share_ports();
+        app.set_ledger(Box::new(ledger));
         let silo = Silo { link, stack, app };
         Ok(Self {
             silo,
@@ -146,6 +99,9 @@ impl SeatedWorker {
             listener_closed: false,
             held,
             of_link,
+            epoch,
+            changes: u64::MAX,
+            has_lost: false,
         })
     }
 
@@ -166,7 +122,8 @@ impl SeatedWorker {
     pub fn turn(&mut self) {
         let now = Clock.now();
         self.turns += 1;
-        if now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed {
+        let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed;
+        if is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes() {
             self.look_after_link(now);
         }
         let turn = self.silo.turn(now);
@@ -200,6 +157,13 @@ impl SeatedWorker {
     #[inline(never)]
     fn look_after_link(&mut self, now: Time) {
         self.looked_after = now;
+        self.look_after_peer();
+        self.changes = self.silo.link.changes();
+        let mut looks = MOST_LOST;
+        while let Some((remote, local)) = self.silo.link.take_lost(&mut looks) {
+            self.calls().end_lost(remote, local);
+        }
+        self.has_lost = looks == 0;
         let state = self.silo.link.poll_control(now);
         if core::mem::replace(&mut self.carrier, state) == LinkState::Down && state == LinkState::Up {
             self.silo.stack.on_link_up();
@@ -208,6 +172,34 @@ impl SeatedWorker {
             self.listener_closed = false;
             self.left_to_others.retain(|port| is_listened_on(*port));
             self.silo.link.set_awaited(&self.left_to_others);
+        }
+    }
+
+    /// Goes on with another peer of the link, or tells the keeper what is wrong with this one.
+    fn look_after_peer(&mut self) {
+        let Some(place) = place() else { return };
+        // SAFETY: as in `become_worker`.
+        let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
+        if self.silo.link.link_mut().take_fault().is_some() {
+            // Without its keeper nobody has the link's control channel.
+            let _ = seats::ask(channel, &seats::Ask::Refuse(self.epoch), None);
+        }
+        let epoch = self.silo.link.epoch();
+        if self.epoch == epoch {
+            return;
+        }
+        self.epoch = epoch;
+        let renewed = seats::ask_for_link(channel).and_then(|(text, descriptors)| {
+            let new: Vec<c_int> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+            self.silo.link.link_mut().renew(&place.terms, Reopened { text, descriptors })?;
+            // The old ones are closed by now.
+            self.of_link.iter().for_each(|fd| set_mark(*fd, Mark::Foreign));
+            new.iter().for_each(|fd| set_mark(*fd, Mark::Own));
+            self.of_link = new;
+            Ok(())
+        });
+        if let Err(why) = renewed {
+            say(&format!("process {} does not go on with the link's new peer: {why}", std::process::id()));
         }
     }
 
@@ -274,7 +266,8 @@ impl SeatedWorker {
                 *place = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             }
         });
-        let timeout = timeout.min(due).min(nap).min(LONGEST_SLEEP);
+        let longest = if self.has_lost { LOOK_AFTER_LINK } else { LONGEST_SLEEP };
+        let timeout = timeout.min(due).min(nap).min(longest);
         let timeout =
             libc::timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
         // The kernel's own set has 8 bytes; it writes what is left of the time, which is a local.
@@ -321,6 +314,11 @@ impl SeatedWorker {
     /// The process ends: what was written leaves, and is waited for until the peers have it, for
     /// nobody else would send it again. On the kernel's sockets that is the kernel's affair.
     fn leave(&mut self) {
+        self.finish();
+        self.silo.link.forget_flows();
+    }
+
+    fn finish(&mut self) {
         let ours: Vec<i32> = self.silo.app.ours().collect();
         for fd in ours {
             let closed = self.calls().close(fd);
@@ -368,86 +366,6 @@ const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// The longest sleep: signals that come just before are seen after it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
-
-/// What the keeper gave: the seat's number and what its driver says, the memory of all seats, what
-/// wakes each of them, and the link's own descriptors.
-struct Given {
-    number: usize,
-    memory: SharedMemory,
-    bells: Vec<OwnedFd>,
-    link: AnyLink,
-    of_link: Vec<c_int>,
-}
-
-impl Given {
-    fn read(terms: &Terms, text: &str, mut descriptors: Vec<OwnedFd>) -> io::Result<Self> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the keeper gave no seat");
-        let (number, text) = text.split_once(' ').unwrap_or((text, ""));
-        let number = number.parse().map_err(|_| wrong())?;
-        if descriptors.is_empty() {
-            return Err(wrong());
-        }
-        let mut rest = descriptors.split_off(1);
-        let memory = SharedMemory::open(descriptors.pop().ok_or_else(wrong)?)?;
-        if rest.len() < memory.seats() {
-            return Err(wrong());
-        }
-        let descriptors = rest.split_off(memory.seats());
-        let of_link = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-        let link = open_link(terms, Reopened { text: text.to_owned(), descriptors })?;
-        Ok(Self { number, memory, bells: rest, link, of_link })
-    }
-}
-
-/// The local ports of a seat's own connections: answers to them come back to it.
-#[derive(Debug)]
-struct OwnPorts {
-    seat: usize,
-    seats: usize,
-}
-
-impl ReturnPath for OwnPorts {
-    fn returns_here(&self, _remote: SocketAddr, local: SocketAddr) -> bool {
-        seat_of_port(local.port(), self.seats) == self.seat
-    }
-}
-
-fn open_link(terms: &Terms, given: Reopened) -> io::Result<AnyLink> {
-    let other = |why: &dyn core::fmt::Display| io::Error::other(why.to_string());
-    match terms.link.split(':').next() {
-        Some("tap") => {
-            let config: tap::Config = terms.link.parse().map_err(|why: driver::BadConfig| other(&why))?;
-            Tap::given(&config, given).map(|tap| AnyLink::Tap(Box::new(tap))).map_err(|why| other(&why))
-        }
-        Some("memif") => {
-            use driver::{Claim, Open, Opening, Role};
-            let config = <memif::Config as Open>::read(&terms.link, Role::Server).map_err(|why| other(&why))?;
-            let opening = Opening { queues: 1, claim: &Claim::Whole, mac: None, offer: None };
-            let mut opened = config.open(opening).map_err(|why| other(&why))?;
-            let link = opened.queues.pop().ok_or_else(|| io::Error::other("the link has no queue"))?;
-            Ok(AnyLink::Memif(Box::new(link)))
-        }
-        _ => Err(io::Error::other(format!("{}: only tap and memif links carry programs", terms.link))),
-    }
-}
-
-/// An Ethernet address of our own making, the same each time for an address.
-fn mac_of(terms: &Terms) -> Mac {
-    let last = match terms.addresses.first().map(|own| own.address) {
-        Some(IpAddr::V4(ip)) => ip.octets(),
-        Some(IpAddr::V6(ip)) => ip.octets()[12..].try_into().unwrap_or([0; 4]),
-        None => [0; 4],
-    };
-    // Locally administered, of one station (IEEE 802-2014 clause 8.2.2).
-    Mac([0x02, 0x4e, last[0], last[1], last[2], last[3]])
-}
-
-/// The same for all workers: sequence numbers, timestamps and cookies go on where a connection's
-/// address was another worker's before.
-fn seeds(secrets: &[u64; 10]) -> Seeds {
-    let [a, b, c, d, e, f, g, h, i, j] = *secrets;
-    Seeds { table: [a, b, c, d], secret: [e, f, g, h], timestamps: [i, j] }
-}
 
 /// What this process was told when it began.
 pub struct Place {

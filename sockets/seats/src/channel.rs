@@ -9,16 +9,21 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Longest message: a sentence.
-const LONGEST: usize = 1024;
-/// Descriptors of one message, at most.
-const MOST_DESCRIPTORS: usize = 40;
+/// Longest message: a sentence, or what a link is.
+const LONGEST: usize = 4096;
+/// Descriptors of one message, at most: what wakes 32 seats, two of each of 32 queues, and a few.
+const MOST_DESCRIPTORS: usize = 104;
 
 /// What a process asks of the keeper.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// A seat at the link. With it comes the socket that the answer goes to.
     Seat,
+    /// The link's descriptors as they are now, which go the way that a seat's do.
+    Link,
+    /// That the link's connection ends, of which the number says which it is: its peer breaks the
+    /// protocol.
+    Refuse(u32),
     /// That the keeper has a share in a listening socket of the kernel, which comes with it, and
     /// resets what connects to it.
     Listening,
@@ -62,6 +67,8 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 pub fn ask(channel: BorrowedFd<'_>, ask: &Ask, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let text = match ask {
         Ask::Seat => "seat".to_owned(),
+        Ask::Link => "link".to_owned(),
+        Ask::Refuse(epoch) => format!("refuse {epoch}"),
         Ask::Listening => "listening".to_owned(),
         Ask::Say(sentence) => format!("say {sentence}"),
     };
@@ -73,8 +80,21 @@ pub fn ask(channel: BorrowedFd<'_>, ask: &Ask, descriptor: Option<BorrowedFd<'_>
 /// # Errors
 /// The keeper's refusal, or the system's.
 pub fn ask_for_seat(channel: BorrowedFd<'_>) -> io::Result<Seat> {
+    ask_for(channel, &Ask::Seat)
+}
+
+/// Asks for the link's descriptors as they are now, and waits for them.
+///
+/// # Errors
+/// As for [`ask_for_seat`].
+pub fn ask_for_link(channel: BorrowedFd<'_>) -> io::Result<(String, Vec<OwnedFd>)> {
+    let Seat { text, descriptors, .. } = ask_for(channel, &Ask::Link)?;
+    Ok((text, descriptors))
+}
+
+fn ask_for(channel: BorrowedFd<'_>, what: &Ask) -> io::Result<Seat> {
     let (own, other) = pair()?;
-    ask(channel, &Ask::Seat, Some(other.as_fd()))?;
+    ask(channel, what, Some(other.as_fd()))?;
     drop(other);
     let (text, descriptors) =
         receive_text(own.as_fd())?.ok_or_else(|| io::Error::other("the keeper of the link is gone"))?;
@@ -100,12 +120,15 @@ pub fn give_seat(to: BorrowedFd<'_>, seat: Result<(&str, &[BorrowedFd<'_>]), &st
 /// # Errors
 /// The system's, and what is not understood.
 pub fn receive(channel: BorrowedFd<'_>) -> io::Result<Option<Asked>> {
+    let unknown = || io::Error::new(io::ErrorKind::InvalidData, "a message that nobody knows");
     let Some((text, mut descriptors)) = receive_text(channel)? else { return Ok(None) };
     let ask = match text.split_once(' ').unwrap_or((&text, "")) {
         ("seat", _) => Ask::Seat,
+        ("link", _) => Ask::Link,
+        ("refuse", epoch) => Ask::Refuse(epoch.parse().map_err(|_| unknown())?),
         ("listening", _) => Ask::Listening,
         ("say", sentence) => Ask::Say(sentence.to_owned()),
-        _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that nobody knows")),
+        _ => return Err(unknown()),
     };
     Ok(Some(Asked { ask, descriptor: descriptors.pop() }))
 }
@@ -177,7 +200,7 @@ mod tests {
         let asked = receive(keeper.as_fd()).unwrap().unwrap();
         assert!(asked.ask == Ask::Listening && asked.descriptor.is_some());
         // What is longer than a message is cut, between characters.
-        ask(program.as_fd(), &Ask::Say("ö".repeat(2_000)), None).unwrap();
+        ask(program.as_fd(), &Ask::Say("ö".repeat(4_000)), None).unwrap();
         assert!(matches!(receive(keeper.as_fd()).unwrap().unwrap().ask, Ask::Say(text) if text.len() > 1_000));
     }
 }

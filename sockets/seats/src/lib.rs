@@ -10,7 +10,7 @@
 mod channel;
 mod terms;
 
-pub use channel::{Ask, Asked, Seat, ask, ask_for_seat, give_seat, pair, receive};
+pub use channel::{Ask, Asked, Seat, ask, ask_for_link, ask_for_seat, give_seat, pair, receive};
 pub use terms::{BadTerms, Subnet, Terms};
 
 /// The variable that has the number of the channel's descriptor.

@@ -2,6 +2,7 @@
 
 use crate::memory::{Door, SharedMemory};
 use crate::passing::{Behind, LOOK_AFTER_PARKED, MOST_MOVED, PassingCounters, SeatState};
+use crate::queues::Held;
 use crate::ring::Note;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,6 +10,7 @@ use link::{Capabilities, Counters, Link, LinkState, Receive};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use steer::{Kind, Tuple, kind};
 use wire::Time;
 
@@ -17,18 +19,28 @@ use wire::Time;
 pub struct SeatedLink<L> {
     link: L,
     state: SeatState,
+    /// The link's queues, where it is a [`QueueSet`](crate::QueueSet).
+    held: Option<Held>,
 }
 
 impl<L: Link> SeatedLink<L> {
-    /// Takes a seat at a link. `bells` wake the seats, in their order.
+    /// Takes a seat at a link. `bells` wake the seats, in their order. `held` is that of a link that
+    /// is a [`QueueSet`](crate::QueueSet) of the same seat; any other is read by one seat at a time,
+    /// under a lease.
     ///
     /// # Errors
     /// `InvalidInput` for a seat that is not there, or without a bell.
-    pub fn new(link: L, memory: SharedMemory, own: usize, bells: Vec<OwnedFd>) -> io::Result<Self> {
+    pub fn new(
+        link: L,
+        held: Option<Held>,
+        memory: Arc<SharedMemory>,
+        own: usize,
+        bells: Vec<OwnedFd>,
+    ) -> io::Result<Self> {
         if own >= memory.seats() || bells.len() != memory.seats() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no such seat"));
         }
-        Ok(Self { link, state: SeatState::new(memory, own, bells) })
+        Ok(Self { link, state: SeatState::new(memory, own, bells), held })
     }
 
     /// Where this seat accepts from now on: ports, and whether it watches for connections to them.
@@ -51,6 +63,7 @@ impl<L: Link> SeatedLink<L> {
             state.memory.set_door(state.own, Door::Open, *port, true);
             state.memory.set_door(state.own, Door::Watched, *port, *watched);
         }
+        state.memory.set_doors(state.own, doors.len());
         state.doors = doors;
         state.memory.note_change();
         // What is parked elsewhere may be for these.
@@ -96,6 +109,45 @@ impl<L: Link> SeatedLink<L> {
         self.state.messages.pop_front()
     }
 
+    /// The next connection of a process that was killed, whose peer is to hear of it from this seat:
+    /// its remote and its local end. Answers come here. Looks at `looks` places at most.
+    pub fn take_lost(&mut self, looks: &mut usize) -> Option<(SocketAddr, SocketAddr)> {
+        let state = &mut self.state;
+        let memory = &state.memory;
+        let own = if *looks > 0 { state.lost.pop_front() } else { None };
+        let (remote, local) = if let Some(own) = own {
+            *looks -= 1;
+            own
+        } else {
+            let mut left = (0..memory.seats()).filter(|seat| memory.joined(*seat) == 0 && memory.has_flows(*seat));
+            left.find_map(|seat| memory.take_flow(seat, looks))?
+        };
+        memory.set_hint(state.hasher.hash(&Tuple::of(remote, local)), state.own);
+        Some((remote, local))
+    }
+
+    /// This process ends, and has seen to its connections.
+    pub fn forget_flows(&self) {
+        self.state.memory.strike_flows(self.state.own);
+    }
+
+    /// The link.
+    pub const fn link_mut(&mut self) -> &mut L {
+        &mut self.link
+    }
+
+    /// Counts what changed of seats and doors.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.state.memory.changes()
+    }
+
+    /// Which of the link's connections the keeper shares.
+    #[inline]
+    pub fn epoch(&self) -> u32 {
+        self.state.memory.link_epoch()
+    }
+
     /// What passed between this seat and others.
     pub const fn passing(&self) -> &PassingCounters {
         &self.state.counters
@@ -112,24 +164,38 @@ impl<L: Link> SeatedLink<L> {
 pub struct SeatedRx<'a, R> {
     link: R,
     state: &'a mut SeatState,
+    held: Option<&'a Held>,
 }
 
 impl<R: Receive> SeatedRx<'_, R> {
-    /// Reads the link, if nobody else does.
+    /// Reads the link, as far as nobody else does.
     fn read(&mut self, now: Time, max: usize) {
-        let Some(reading) = self.state.memory.begin_reading(self.state.own, now) else { return };
+        if let Some(held) = self.held {
+            self.read_now(now, max);
+            held.let_go(&self.state.memory, self.state.own);
+        } else if let Some(reading) = self.state.memory.begin_reading(self.state.own, now) {
+            self.read_now(now, max);
+            self.state.memory.end_reading(reading);
+        }
+    }
+
+    /// Receives, and passes on what is another's: before anybody else receives, so that no flow's
+    /// frames overtake each other.
+    #[inline]
+    fn read_now(&mut self, now: Time, max: usize) {
         let count = self.link.receive(now, max);
         if self.state.others.is_empty() {
             self.state.straight = count;
         } else {
+            let own_frames = self.held.map_or(0, Held::own_frames);
             for index in 0..count {
+                self.state.keeps_new = index < own_frames;
                 if self.state.keeps(self.link.frame(index), self.link.verified(index)) {
                     self.state.behind.push(Behind::Own(index));
                 }
             }
             self.state.tell_all();
         }
-        self.state.memory.end_reading(reading);
     }
 
     fn behind(&self, index: usize) -> Option<&Behind> {
@@ -232,7 +298,7 @@ impl<L: Link> Link for SeatedLink<L> {
 
     fn split(&mut self) -> (Self::Rx<'_>, Self::Tx<'_>) {
         let (rx, tx) = self.link.split();
-        (SeatedRx { link: rx, state: &mut self.state }, tx)
+        (SeatedRx { link: rx, state: &mut self.state, held: self.held.as_ref() }, tx)
     }
 
     fn poll_control(&mut self, now: Time) -> LinkState {
@@ -259,7 +325,7 @@ impl<L: Link> Link for SeatedLink<L> {
     }
 
     fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
-        let Self { link, state } = self;
+        let Self { link, state, .. } = self;
         state.asleep = true;
         let has_news = state.memory.lie_down(state.own) || state.left != 0 || state.seen != state.memory.changes();
         let nap = link.arm(each);

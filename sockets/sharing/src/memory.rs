@@ -12,8 +12,16 @@ use wire::Time;
 /// Most seats of a link: each has a bit of a word, and rings grow with the square of it.
 pub const SEATS_MAX: usize = 32;
 
+/// Most queues of a link that seats share: each has a bit of a word.
+pub const QUEUES_MAX: usize = 32;
+
 /// What the memory begins with: "NEARSHR" and the version of all that is in it.
-const MAGIC: u64 = 0x4e45_4152_5348_5201;
+const MAGIC: u64 = 0x4e45_4152_5348_5202;
+
+/// Connections of a seat that are noted; the peers of others hear of its end when they next send.
+pub(crate) const FLOWS: usize = 1 << 16;
+/// Words of each: ports, the remote address, the local one.
+pub(crate) const FLOW_WORDS: usize = 5;
 
 /// Words of a ring: 256 KiB, three of the largest frames and some 170 full ones.
 pub(crate) const RING: usize = 1 << 15;
@@ -37,9 +45,15 @@ const AT_SECRET: usize = AT_KEY + KEY_WORDS;
 const AT_READER: usize = 32;
 const AT_CHANGES: usize = 48;
 const AT_JOINED: usize = 49;
+/// Which of its link's connections the keeper shares now.
+const AT_LINK: usize = 50;
 const AT_SEAT: usize = 64;
 /// Of a seat: when it was taken, as a count, or 0.
 const SEAT_PRESENT: usize = 0;
+/// Ports that it has listeners on, as a count.
+const SEAT_DOORS: usize = 1;
+/// Places up to which its connections are noted, as a count.
+const SEAT_FLOWS: usize = 2;
 /// Seats whose rings to it have news, as bits.
 const SEAT_ARRIVED: usize = 16;
 /// It sleeps, or is about to.
@@ -47,7 +61,13 @@ const SEAT_ASLEEP: usize = 32;
 const SEAT_WORDS: usize = 48;
 const AT_HINTS: usize = AT_SEAT + SEATS_MAX * SEAT_WORDS;
 const AT_DOORS: usize = AT_HINTS + HINTS;
-const AT_RINGS: usize = AT_DOORS + SEATS_MAX * 2 * PORT_WORDS;
+const AT_QUEUES: usize = AT_DOORS + SEATS_MAX * 2 * PORT_WORDS;
+/// Of a queue: who receives from it, who sends to it, and when somebody last received.
+const QUEUE_RECEIVER: usize = 0;
+const QUEUE_SENDER: usize = 16;
+const QUEUE_LOOKED: usize = 32;
+const QUEUE_WORDS: usize = 48;
+const AT_RINGS: usize = AT_QUEUES + QUEUES_MAX * QUEUE_WORDS;
 /// Of a ring: where it is filled up to, and where it is emptied up to.
 const RING_HEAD: usize = 0;
 const RING_TAIL: usize = 16;
@@ -63,6 +83,27 @@ pub(crate) enum Door {
     Watched = 0,
     /// It has a listener, whether or not anybody looks at it for now.
     Open = 1,
+}
+
+/// What one process at a time does with a queue whose rings all have mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// Receives from it.
+    Receive,
+    /// Sends to it.
+    Send,
+}
+
+impl Turn {
+    const BOTH: [Self; 2] = [Self::Receive, Self::Send];
+
+    const fn word(self, queue: usize) -> usize {
+        let what = match self {
+            Self::Receive => QUEUE_RECEIVER,
+            Self::Send => QUEUE_SENDER,
+        };
+        AT_QUEUES + queue * QUEUE_WORDS + what
+    }
 }
 
 /// The memory.
@@ -171,6 +212,23 @@ impl SharedMemory {
         self.word(AT_CHANGES).fetch_add(1, Ordering::AcqRel);
     }
 
+    /// The link's descriptors are others from now on: whoever has a seat asks for them.
+    pub fn set_link_epoch(&self, epoch: u32) {
+        self.word(AT_LINK).store(epoch.into(), Ordering::Release);
+    }
+
+    /// Which descriptors the keeper shares.
+    #[inline]
+    #[must_use]
+    pub fn link_epoch(&self) -> u32 {
+        self.word(AT_LINK).load(Ordering::Acquire) as u32
+    }
+
+    /// Whether any seat sleeps, or is about to.
+    pub(crate) fn is_any_asleep(&self) -> bool {
+        (0..self.seats).any(|seat| self.of_seat(seat, SEAT_ASLEEP).load(Ordering::Relaxed) != 0)
+    }
+
     /// A process has the seat from now on.
     pub(crate) fn join(&self, seat: usize) {
         let order = self.word(AT_JOINED).fetch_add(1, Ordering::Relaxed);
@@ -185,7 +243,8 @@ impl SharedMemory {
     }
 
     /// Nobody has the seat any more, however it came to that: its doors are shut, and if it was
-    /// reading the link, another may.
+    /// reading the link or amid a queue's rings, another may. Its process has none of the memory any
+    /// more.
     pub fn vacate(&self, seat: usize) {
         if seat >= self.seats {
             return;
@@ -195,6 +254,10 @@ impl SharedMemory {
             self.doors(seat, door).iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
         self.of_seat(seat, SEAT_ASLEEP).store(0, Ordering::Relaxed);
+        self.of_seat(seat, SEAT_DOORS).store(0, Ordering::Relaxed);
+        for queue in 0..QUEUES_MAX {
+            Turn::BOTH.into_iter().for_each(|turn| self.end_turn(queue, turn, seat));
+        }
         let reader = self.word(AT_READER);
         let held = reader.load(Ordering::Acquire);
         if held & 0xff == seat as u64 + 1 {
@@ -202,6 +265,17 @@ impl SharedMemory {
             let _ = reader.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
         self.note_change();
+    }
+
+    /// Where a seat's connections are noted, and up to which place.
+    pub(crate) fn flows(&self, seat: usize) -> &[AtomicU64] {
+        let at = AT_RINGS + self.seats * self.seats * RING_WORDS + seat * FLOWS * FLOW_WORDS;
+        self.words().get(at..at + FLOWS * FLOW_WORDS).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn flow_count(&self, seat: usize) -> &AtomicU64 {
+        self.of_seat(seat, SEAT_FLOWS)
     }
 
     fn doors(&self, seat: usize, door: Door) -> &[AtomicU64] {
@@ -224,6 +298,16 @@ impl SharedMemory {
         } else {
             word.fetch_and(!bit, Ordering::Release)
         };
+    }
+
+    /// Tells how many ports a seat has listeners on.
+    pub(crate) fn set_doors(&self, seat: usize, count: usize) {
+        self.of_seat(seat, SEAT_DOORS).store(count as u64, Ordering::Relaxed);
+    }
+
+    /// Whether a seat has a listener on any port.
+    pub(crate) fn has_doors(&self, seat: usize) -> bool {
+        self.of_seat(seat, SEAT_DOORS).load(Ordering::Relaxed) != 0
     }
 
     /// The seat that a flow was last seen with.
@@ -271,6 +355,36 @@ impl SharedMemory {
         let _ = self.word(AT_READER).compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
     }
 
+    /// Begins a seat's turn at a queue's rings, unless another seat has its own. It takes as long as
+    /// it takes: whoever took the rings from a process that merely stands still would have it write
+    /// into them when it goes on. What a process leaves that dies amid it, [`SharedMemory::vacate`]
+    /// ends.
+    #[inline]
+    pub(crate) fn begin_turn(&self, queue: usize, turn: Turn, seat: usize) -> bool {
+        let word = self.word(turn.word(queue));
+        word.load(Ordering::Relaxed) == 0
+            && word.compare_exchange(0, seat as u64 + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Ends a seat's turn, if it has one.
+    #[inline]
+    pub(crate) fn end_turn(&self, queue: usize, turn: Turn, seat: usize) {
+        let own = seat as u64 + 1;
+        let _ = self.word(turn.word(queue)).compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// A queue is received from now.
+    #[inline]
+    pub(crate) fn set_looked(&self, queue: usize, now: Time) {
+        self.word(AT_QUEUES + queue * QUEUE_WORDS + QUEUE_LOOKED).store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// When a queue was last received from.
+    #[inline]
+    pub(crate) fn looked(&self, queue: usize) -> Time {
+        Time::from_nanos(self.word(AT_QUEUES + queue * QUEUE_WORDS + QUEUE_LOOKED).load(Ordering::Relaxed))
+    }
+
     /// Tells a seat that the ring from another has news. Whether it sleeps, and is to be woken.
     #[inline]
     pub(crate) fn ring_bell(&self, to: usize, from: usize) -> bool {
@@ -304,7 +418,7 @@ impl SharedMemory {
 }
 
 const fn words_of(seats: usize) -> usize {
-    AT_RINGS + seats * seats * RING_WORDS
+    AT_RINGS + seats * seats * RING_WORDS + seats * FLOWS * FLOW_WORDS
 }
 
 impl AsFd for SharedMemory {

@@ -2,10 +2,12 @@
 
 use crate::memory::{Door, SharedMemory};
 use crate::ring::{Note, Positions};
+use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use steer::{Allowance, Hasher, Kind, Tuple, is_plain, kind, plain};
 use wire::Time;
 use wire::tcp::Flags;
@@ -49,8 +51,11 @@ pub struct PassingCounters {
 /// What a seat remembers.
 #[derive(Debug)]
 pub(crate) struct SeatState {
-    pub memory: SharedMemory,
+    pub memory: Arc<SharedMemory>,
     pub own: usize,
+    /// The frame at hand came by a queue of this seat alone: a new connection is its own, where it
+    /// watches for it.
+    pub keeps_new: bool,
     /// What wakes each seat.
     pub bells: Vec<OwnedFd>,
     pub hasher: Hasher,
@@ -71,6 +76,8 @@ pub(crate) struct SeatState {
     pub parked: Vec<Parked>,
     /// What workers said to this one, and it did not hear yet.
     pub messages: VecDeque<Vec<u8>>,
+    /// Connections of the process that had the seat before, and was killed.
+    pub lost: VecDeque<(SocketAddr, SocketAddr)>,
     /// Flows that were left to other seats, in order: who asks for them here asks there.
     pub moved: VecDeque<(u64, usize)>,
     /// How many changes those that are parked were held against.
@@ -107,12 +114,16 @@ pub(crate) struct Parked {
 
 impl SeatState {
     /// Takes the seat.
-    pub fn new(memory: SharedMemory, own: usize, bells: Vec<OwnedFd>) -> Self {
+    pub fn new(memory: Arc<SharedMemory>, own: usize, bells: Vec<OwnedFd>) -> Self {
         let (filling, emptying) = (Positions::filling(&memory, own), Positions::emptying(&memory, own));
         let hasher = Hasher::new(memory.key());
+        // Their places are this process's from now on.
+        let mut looks = usize::MAX;
+        let lost = core::iter::from_fn(|| memory.take_flow(own, &mut looks)).collect();
         memory.join(own);
         let mut this = Self {
             own,
+            keeps_new: false,
             bells,
             hasher,
             filling,
@@ -126,6 +137,7 @@ impl SeatState {
             awaited: Vec::new(),
             parked: Vec::new(),
             messages: VecDeque::new(),
+            lost,
             moved: VecDeque::new(),
             parked_seen: 0,
             asleep: false,
@@ -178,7 +190,9 @@ impl SeatState {
         if let Some(seat) = self.memory.hint(hash).filter(|seat| self.is_there(*seat)) {
             return seat;
         }
-        let Some(seat) = self.door(hash, tuple.local_port, 0) else {
+        let here = self.keeps_new && self.memory.has_door(self.own, Door::Watched, tuple.local_port);
+        let door = if here { Some(self.own) } else { self.door(hash, tuple.local_port, 0) };
+        let Some(seat) = door else {
             // A flow that a seat began has a port that tells the seat.
             return Some(seat_of_port(tuple.local_port, self.memory.seats()))
                 .filter(|seat| self.is_there(*seat))

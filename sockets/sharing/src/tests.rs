@@ -106,7 +106,7 @@ impl Scene {
         let memory = SharedMemory::open(self.memory.as_fd().try_clone_to_owned().unwrap()).unwrap();
         let bells = self.bells.iter().map(|bell| bell.try_clone().unwrap()).collect();
         let wire = Wire { device: Arc::clone(&self.device), burst: Vec::new() };
-        SeatedLink::new(WireLink(wire), memory, seat, bells).unwrap()
+        SeatedLink::new(WireLink(wire), None, Arc::new(memory), seat, bells).unwrap()
     }
 
     fn send(&self, frame: Vec<u8>) {

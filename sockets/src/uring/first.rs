@@ -3,8 +3,8 @@
 use super::{BUFFER, Uring};
 use crate::dispatch;
 use crate::net::Sockets;
-use crate::table::Flags;
-use app::{App, ConnId, LITTLE};
+use crate::table::{Flags, PIECE};
+use app::{App, ConnId};
 use cpu::Clock;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -41,7 +41,7 @@ impl Uring {
     fn read_first<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId) -> bool {
         let Some(conn) = net.table.get(id) else { return true };
         let Some(fd) = conn.fd() else { return true };
-        let most = if conn.flags.has(Flags::LITTLE) { LITTLE } else { BUFFER };
+        let most = if conn.flags.has(Flags::LITTLE) { PIECE } else { BUFFER };
         match recv(fd, &mut self.buffer[..most], RecvFlags::DONTWAIT) {
             Ok((0, _)) => dispatch::ended(app, net, id),
             Ok((n, _)) => dispatch::deliver(app, net, id, &self.buffer[..n]),

@@ -9,8 +9,8 @@ use crate::listen::Listener;
 use crate::net::Sockets;
 use crate::sealing;
 use crate::send::{self, BUDGET, Sent};
-use crate::table::{Flags, Socket};
-use app::{ConnId, LITTLE};
+use crate::table::{Flags, PIECE, Socket};
+use app::ConnId;
 use core::time::Duration;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -247,7 +247,7 @@ impl Ring {
         let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
         conn.flags.set(Flags::ARMED);
         // Without a length, as much as a buffer holds.
-        let most = if conn.flags.has(Flags::LITTLE) { LITTLE as u32 } else { 0 };
+        let most = if conn.flags.has(Flags::LITTLE) { PIECE as u32 } else { 0 };
         let receive = opcode::Recv::new(fd, core::ptr::null_mut(), most).buf_group(buffers::GROUP).build();
         self.push(receive.flags(squeue::Flags::BUFFER_SELECT), tag_of(kind::RECEIVE, id));
     }

@@ -2,7 +2,8 @@
 
 use crate::support::puppet::{Do, Seen, Theatre};
 use crate::support::{client, is_asleep, listen, start, start_echo, wait_for};
-use app::{App, ConnId, HELD_LIMIT, LITTLE, Net, Opened, Receiving, Wake};
+use app::{App, Closed, ConnId, HELD_LIMIT, LITTLE, Net, Opened, Receiving, Wake};
+use rustix::net::sockopt::set_socket_linger;
 use sockets::{Config, Model};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -107,6 +108,7 @@ struct Full {
     /// Bytes that were offered while there was none, at most.
     offered: Arc<AtomicUsize>,
     taken: Arc<AtomicUsize>,
+    reset: Arc<AtomicBool>,
 }
 
 impl App for Full {
@@ -123,6 +125,10 @@ impl App for Full {
         self.offered.fetch_max(data.len(), Ordering::Relaxed);
         net.set_receiving(id, Receiving::Nothing);
         0
+    }
+
+    fn on_close<N: Net>(&mut self, _net: &mut N, _id: ConnId, why: Closed) {
+        self.reset.store(why == Closed::Reset, Ordering::Relaxed);
     }
 
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
@@ -165,6 +171,31 @@ fn who_says_that_there_is_no_room_has_little_received() {
     wait_for("all of it", || taken.load(Ordering::Relaxed) == sent);
     let (_, counters) = running.stop();
     assert!(counters.held_bytes as usize <= 2 * LITTLE + HELD_LIMIT, "{} held", counters.held_bytes);
+}
+
+/// What arrived before its peer reset a connection is there for an application that had no room until then: little
+/// of it is held, and the kernel has the rest.
+#[test]
+fn who_has_no_room_loses_nothing_by_a_reset() {
+    for sent in [1_000, 4 * LITTLE] {
+        let (listeners, address) = listen(Model::Reuseport, 1);
+        let full = Full::default();
+        let (has_room, taken, reset) = (Arc::clone(&full.has_room), Arc::clone(&full.taken), Arc::clone(&full.reset));
+        let offered = Arc::clone(&full.offered);
+        let running = start(Config::default(), listeners.for_worker(0), move || full, |full| full);
+        let mut stream = client(address);
+        stream.write_all(&vec![7; sent]).unwrap();
+        wait_for("an offer", || offered.load(Ordering::Relaxed) > 0);
+        set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        drop(stream);
+        // The reset is there, and seen.
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!reset.load(Ordering::Relaxed) && taken.load(Ordering::Relaxed) == 0);
+        has_room.store(true, Ordering::Relaxed);
+        wait_for("the end", || reset.load(Ordering::Relaxed));
+        assert_eq!(taken.load(Ordering::Relaxed), sent);
+        running.stop();
+    }
 }
 
 /// Both at once: an echo that takes nothing while much is unsent, and a peer

@@ -18,7 +18,7 @@
 #![forbid(unsafe_code)]
 
 use app::Body;
-use connections::{CarriedTerms, Io, Multiplexed, QueuedHead};
+use connections::{CarriedHead, CarriedTerms, Io, Multiplexed, QueuedHead, WriteHead};
 use exchange::{ExchangeId, Priority, Ready, ReplyFlow, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use std::collections::BTreeMap;
@@ -289,8 +289,7 @@ impl Many {
         match (&mut stream.source, next) {
             (Source::Exchange(id), Next::Head) => {
                 if let Some(head) = io.take_head(*id) {
-                    let content = head_content(io, &head);
-                    io.send(&frame(Kind::Head, number, &content));
+                    io.send(&frame(Kind::Head, number, &head.written));
                 }
             }
             (Source::Prepared { head, .. }, Next::Head) => {
@@ -338,6 +337,10 @@ impl Default for Many {
 }
 
 impl Multiplexed for Many {
+    fn head_writer(&self) -> WriteHead {
+        written
+    }
+
     fn on_bytes(&mut self, io: &mut dyn Io, bytes: &[u8]) -> usize {
         let mut used = 0;
         loop {
@@ -402,10 +405,11 @@ fn head_of(status: u16, length: Option<u64>, fields: &[u8]) -> Vec<u8> {
     content
 }
 
-fn head_content(io: &dyn Io, head: &QueuedHead) -> Vec<u8> {
-    let common = common_fields(io.date().as_bytes(), io.common().server);
+fn written(head: &CarriedHead<'_>) -> QueuedHead {
+    let common = common_fields(head.date, head.server);
     let common = if head.status.is_interim() { &[][..] } else { &common };
-    head_of(head.status.code(), head.length, &[common, &head.fields].concat())
+    let written = head_of(head.status.code(), head.length, &[common, head.fields].concat());
+    QueuedHead { status: head.status, bytes: (HEAD + written.len()) as u32, written, priority: None }
 }
 
 /// That of what is ready.

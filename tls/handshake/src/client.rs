@@ -2,6 +2,7 @@
 
 use crate::clients::ClientVerifier;
 use crate::peers::PeerSessions;
+use crate::random;
 use crate::server::{Identity, certified};
 use crate::suites::{Groups, Suites};
 use crate::tickets::unix_second;
@@ -124,6 +125,7 @@ impl ClientTls {
     /// # Errors
     /// See [`ClientError`]: the operator's to mend.
     pub fn new(rules: ClientRules) -> Result<Self, ClientError> {
+        random::seed();
         let mut provider = default_provider();
         let used = |on: bool, suites: &Suites| if on { suites.0.clone() } else { Vec::new() };
         provider.cipher_suites = [used(rules.tls13, &rules.suites13), used(rules.tls12, &rules.suites12)].concat();

@@ -55,6 +55,8 @@ mod odd;
 #[cfg(feature = "tls")]
 mod peers;
 #[cfg(feature = "tls")]
+mod random;
+#[cfg(feature = "tls")]
 mod resolver;
 #[cfg(feature = "tls")]
 mod secured;

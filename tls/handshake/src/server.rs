@@ -7,6 +7,7 @@ use crate::compressed::{self, CertificateBrotli};
 use crate::effort::Effort;
 use crate::hello::Hello;
 use crate::odd::with_transcript;
+use crate::random;
 use crate::resolver::{Preference, Resolver};
 use crate::sessions::{BoundSessions, SessionCache};
 use crate::staple::Staple;
@@ -140,6 +141,7 @@ impl ServerTls {
     /// # Errors
     /// See [`ServerError`]: the operator's to mend.
     pub fn new(rules: ServerRules) -> Result<Self, ServerError> {
+        random::seed();
         let mut provider = default_provider();
         let used = |on: bool, suites: &Suites| if on { suites.0.clone() } else { Vec::new() };
         let suites = [used(rules.tls13, &rules.suites13), used(rules.tls12, &rules.suites12)].concat();

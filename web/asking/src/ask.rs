@@ -54,11 +54,13 @@ impl AskTurn<'_> {
         }
     }
 
-    /// What a stream receives is bounded by its window.
+    /// What a stream receives is bounded by its window, which is opened where all is to be received.
     #[inline(always)]
     pub(crate) fn receive(&mut self, link: AskLink, most: usize) {
-        if let AskLink::Own(id) = link {
-            self.io.receive_upstream(id, most);
+        match link {
+            AskLink::Own(id) => self.io.receive_upstream(id, most),
+            AskLink::Shared(id) if most == usize::MAX => self.kept.shared.widen(id),
+            AskLink::Shared(_) => {}
         }
     }
 
@@ -197,6 +199,8 @@ pub(crate) struct Reading {
     pub held: bool,
     /// The connection of which little is received at a time ([`Ask::receive_little`]).
     pub little: Option<AskLink>,
+    /// Who asked takes nothing of a body now ([`Ask::set_waits`]).
+    pub waits: bool,
     /// The rest of the body goes to a client by itself.
     pub passes: bool,
     /// The server sends no more than what waits there.
@@ -282,6 +286,7 @@ impl Ask {
                 keeps: false,
                 held: false,
                 little: None,
+                waits: false,
                 passes: false,
                 ended: false,
                 paced: false,

@@ -83,27 +83,53 @@ impl Ask {
         }
     }
 
-    /// Sets the server's timer by what was read. While there is no room, nothing is received.
-    pub fn watch_body(&mut self, turn: &mut AskTurn<'_>) {
+    /// Sets the server's timer by what was read. While there is no room, nothing is received; and `little` of
+    /// what is read ahead of who takes nothing now.
+    pub fn watch_body(&mut self, turn: &mut AskTurn<'_>, little: bool) {
         let Some(link) = self.link else { return };
         match self.reading.paced {
             true => turn.set_pace(link, self.reading.due),
             false => turn.set_timer(link, self.reading.due),
         }
+        if little {
+            self.shrink();
+        }
         if self.reading.held {
+            self.reading.little = None;
             turn.receive(link, 0);
+        } else if little {
+            self.receive_little(turn);
         } else if self.reading.little.take() == Some(link) {
             turn.receive(link, usize::MAX);
         }
     }
 
-    /// Who asked takes nothing of a body now: of what comes with the answer's head little is received.
+    /// Whether who asked takes nothing of a body now: a stream that is opened then has little room for one.
+    pub const fn set_waits(&mut self, waits: bool) {
+        self.reading.waits = waits;
+    }
+
+    /// Who asked takes nothing of a body now: of what comes with the answer's head, and ahead of who asked, little is
+    /// received.
     pub fn receive_little(&mut self, turn: &mut AskTurn<'_>) {
         let Some(link) = self.link else { return };
-        if matches!(self.stage, AskStage::Connects | AskStage::Head) && self.reading.little != Some(link) {
+        let comes = matches!(self.stage, AskStage::Connects | AskStage::Head | AskStage::Body);
+        if comes && !self.reading.held && self.reading.little != Some(link) {
             self.reading.little = Some(link);
             turn.receive(link, LITTLE);
         }
+    }
+
+    /// The body waits for who asked, perhaps for long: of memory that was taken for heads, what they need stays.
+    #[cold]
+    fn shrink(&mut self) {
+        if self.stage != AskStage::Body {
+            return;
+        }
+        self.sending.shrink();
+        self.reading.head.shrink_to_fit();
+        self.reading.memory = Vec::new();
+        self.tries.shrink_to_fit();
     }
 
     fn read_http_body(
@@ -239,13 +265,18 @@ impl Ask {
     }
 
     /// There is room for this much more of the body: what waits at the data path is asked
-    /// for again, where it is enough.
-    pub fn read_more(&mut self, turn: &mut AskTurn<'_>, room: usize) {
+    /// for again, where it is enough; `little` of it, where who asked takes nothing now.
+    pub fn read_more(&mut self, turn: &mut AskTurn<'_>, room: usize, little: bool) {
         if self.stage == AskStage::Body && self.reading.held && room >= self.ahead_max().div_ceil(2) {
             self.reading.held = false;
             if let Some(link) = self.link {
                 turn.set_timer(link, Some(turn.now + self.rules.read));
                 turn.resume(link);
+            }
+            match self.link {
+                _ if little => self.receive_little(turn),
+                Some(AskLink::Shared(id)) => turn.kept.shared.widen(id),
+                _ => {}
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::shared::{Joined, LinkKey, StreamEvent};
 use crate::tries::{AskTry, NoteLevel};
 use crate::words::{connect_fault, link_fault};
 use app::Closed;
+use core::time::Duration;
 use exchange::{UpstreamAddress, UpstreamEvent, UpstreamId};
 use h2::ErrorCode;
 use proxy::next::Failure;
@@ -19,6 +20,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use upstream::{Balancer, BalancingKey, Group, KeptConnection, PeerAddress, PeerId, PutBack};
 use wire::Time;
+
+/// How long a connection may take to end over which a question went that will not be whole.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// How often a question is asked anew that no server has processed.
 const REPEATS_MAX: u8 = 4;
@@ -432,9 +436,11 @@ impl Ask {
         let complete = self.reading.complete;
         // Nobody is told a second time that its server has ended.
         if !(complete && keeps && sent && !self.reading.ended) {
-            match complete && sent {
-                true => turn.io.let_go(link),
-                false => turn.io.cut(link),
+            match () {
+                () if complete && sent => turn.io.let_go(link),
+                // Its server sees by the framing that something is missing, and may be saying something.
+                () if !complete && !sent => turn.io.let_go_slowly(link, PARTING),
+                () => turn.io.cut(link),
             }
             return;
         }

@@ -168,7 +168,7 @@ impl Inquiry {
                 // What frames a body has no room of its own.
                 BodyEnd::Not if taken > 0 && at < bytes.len() => continue,
                 BodyEnd::Not => {
-                    self.ask.watch_body(turn);
+                    self.ask.watch_body(turn, false);
                     return (at, None);
                 }
                 BodyEnd::Whole(_) => self.end(turn),

@@ -78,7 +78,7 @@ pub use program::{ProgramAnswer, ProgramProtocol, ProgramRules};
 pub use question::BodyStream;
 pub use rules::{AskRules, AskSpec, NamedHost, Protocol, Servers};
 pub use sending::SEND_MAX;
-pub use shared::{LinkFigures, SharedLinks, StreamEvent, StreamId};
+pub use shared::{Inbox, LinkFigures, SharedLinks, StreamEvent, StreamId};
 pub use tries::{AskNote, AskTry, NoteLevel};
 pub use tunnel_pace::TunnelLate;
 

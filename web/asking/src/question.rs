@@ -91,6 +91,11 @@ impl Sending {
         (self.kept, self.keeps) = (Vec::new(), 0);
     }
 
+    /// Memory that its head does not need is given back.
+    pub fn shrink(&mut self) {
+        self.head.shrink_to_fit();
+    }
+
     pub fn target(&self) -> Option<&[u8]> {
         self.head.get(self.target.0 as usize..self.target.1 as usize)
     }

@@ -54,6 +54,7 @@ impl Ask {
             ends,
             is_head: self.asked == Method::Head,
             head_max: self.rules.head_max,
+            waits: self.reading.waits,
         };
         let is_open = turn.kept.shared.open_stream(id, &opening);
         if !is_open {

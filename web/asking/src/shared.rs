@@ -25,7 +25,7 @@ mod stream;
 pub(crate) use going::Opening;
 pub use link::LinkFigures;
 pub(crate) use link::{Joined, LinkKey};
-pub use stream::{StreamEvent, StreamId};
+pub use stream::{Inbox, StreamEvent, StreamId};
 
 use crate::groups::KeptLink;
 use crate::marks::{IDLE, SHARED};

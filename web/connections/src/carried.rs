@@ -47,15 +47,32 @@ pub(crate) enum Stage {
     Over,
 }
 
-/// A head that waits for its protocol.
-#[derive(Debug)]
-pub struct QueuedHead {
+/// A head that its protocol is to write.
+#[derive(Clone, Copy, Debug)]
+pub struct CarriedHead<'a> {
     /// The status: one of an interim reply, behind which others follow, or the final one.
     pub status: Status,
     /// Bytes of the body, if they are told.
     pub length: Option<u64>,
     /// The fields, as [`exchange::FieldLines`] writes them, but for those of all heads.
-    pub fields: Vec<u8>,
+    pub fields: &'a [u8],
+    /// The date of heads.
+    pub date: &'a [u8],
+    /// They say what answers.
+    pub server: bool,
+}
+
+/// A head that waits to be sent.
+#[derive(Debug)]
+pub struct QueuedHead {
+    /// Its status.
+    pub status: Status,
+    /// As its protocol wrote it.
+    pub written: Vec<u8>,
+    /// Bytes that it has on the wire, with what frames it.
+    pub bytes: u32,
+    /// What its fields say of its priority, if they do (RFC 9218 section 8).
+    pub priority: Option<Box<[u8]>>,
 }
 
 #[derive(Debug)]

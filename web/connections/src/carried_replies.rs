@@ -1,7 +1,7 @@
 //! What handlers answer exchanges through that are several on a connection: what they say waits in the
 //! exchange's queue, and its connection's protocol is to look.
 
-use crate::carried::{Carried, QueuedHead, Stage};
+use crate::carried::{Carried, CarriedHead, QueuedHead, Stage};
 use crate::protocol::CarryingConnection;
 use crate::room;
 use crate::table::Connections;
@@ -36,33 +36,34 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
     }
 
     /// Queues a head, counts the reply, and begins its line in the log.
-    fn head(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> bool {
+    fn head(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
         let now = self.net.now();
-        let Some(conn) = self.waiting(id).map(|one| one.conn) else { return false };
+        let Some(conn) = self.waiting(id).map(|one| one.conn) else { return 0 };
         let line = self.connections.log.as_ref();
         let line = line.map(|log| log.open_line(&crate::page::line(&*self.net, conn, request, reply.status)));
         self.connections.count(reply.status, true);
-        let Some(one) = self.waiting(id) else { return false };
+        let head = self.connections.written_head(conn, (reply.status, reply.length), reply.fields);
+        let Some((one, head)) = self.waiting(id).zip(head) else { return 0 };
+        let bytes = head.bytes;
         (one.stage, one.since) = (Stage::Replying, now);
         (one.exchange.line, one.exchange.sent) = (line, 0);
-        (one.exchange.status, one.exchange.head) = (reply.status.code(), reply.fields.len() as u32);
-        let (status, length) = (reply.status, reply.length);
-        one.heads.push_back(QueuedHead { status, length, fields: reply.fields.to_vec() });
+        (one.exchange.status, one.exchange.head) = (reply.status.code(), bytes);
+        one.heads.push_back(head);
         self.connections.stir(conn);
-        true
+        bytes.into()
     }
 
-    /// [`exchange::Replies::reply`]: of a head count its fields, for how its protocol writes it is not
-    /// known here.
+    /// [`exchange::Replies::reply`].
     pub fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
-        if self.head(id, request, reply) {
+        let bytes = self.head(id, request, reply);
+        if bytes > 0 {
             if let Some(one) = self.begun(id) {
                 body.iter().for_each(|piece| _ = one.push(*piece));
             }
             self.finish(id, b"");
             self.end(id);
         }
-        reply.fields.len() as u64
+        bytes
     }
 
     /// [`exchange::Replies::reply_ready`].
@@ -78,18 +79,19 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
 
     /// [`exchange::Replies::interim`].
     pub fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
-        let Some(one) = self.waiting(id).filter(|_| status.is_interim()) else { return 0 };
-        one.heads.push_back(QueuedHead { status, length: None, fields: fields.to_vec() });
-        let conn = one.conn;
+        let Some(conn) = self.waiting(id).filter(|_| status.is_interim()).map(|one| one.conn) else { return 0 };
+        let head = self.connections.written_head(conn, (status, None), fields);
+        let Some((one, head)) = self.waiting(id).zip(head) else { return 0 };
+        let bytes = head.bytes;
+        one.heads.push_back(head);
         self.connections.counters.responses_1xx += 1;
         self.connections.stir(conn);
-        fields.len() as u64
+        bytes.into()
     }
 
     /// [`exchange::Replies::begin`].
     pub fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
-        self.head(id, request, reply);
-        reply.fields.len() as u64
+        self.head(id, request, reply)
     }
 
     /// [`exchange::Replies::body`].
@@ -194,8 +196,9 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
     /// [`exchange::Replies::set_last`].
     pub fn set_last(&mut self, id: ExchangeId) {
         let Some(conn) = self.under_way(id).map(|one| one.conn) else { return };
+        let requests = self.connections.conn(conn).map_or(0, |conn| conn.requests);
         if let Some(carries) = self.connections.carrying(conn) {
-            carries.ends = true;
+            carries.ends_at = carries.ends_at.min(requests);
         }
     }
 
@@ -230,6 +233,13 @@ impl Connections {
     pub(crate) fn carries(&self, id: ConnId) -> Option<&CarryingConnection> {
         let conn = self.conns.get(id.index()).filter(|conn| conn.generation == id.generation())?;
         conn.more.as_ref()?.carries.as_deref()
+    }
+
+    /// A head as the protocol of this connection has it.
+    fn written_head(&self, conn: ConnId, (status, length): (Status, Option<u64>), fields: &[u8]) -> Option<QueuedHead> {
+        let carries = self.carries(conn)?;
+        let head = CarriedHead { status, length, fields, date: self.date.as_bytes(), server: self.common.server };
+        Some((carries.write_head)(&head))
     }
 
     /// If it is one whose protocol is to be told of the end of all connections, which has begun.
@@ -316,8 +326,10 @@ impl Connections {
     pub fn flow_carried(&self, id: ExchangeId) -> ReplyFlow {
         let Some(one) = self.carried.under_way(id) else { return ReplyFlow::default() };
         let held = self.carries(one.conn).map_or(0, |carries| carries.held);
-        let room = room::of(one.queued, one.window, one.standing, held);
-        ReplyFlow { unsent: one.queued, room, taken: one.passed, received: one.exchange.received }
+        let welcome = room::of(one.queued, one.window, one.standing, held);
+        let ahead = if one.exchange.patient { room::ahead(one.queued, held).saturating_sub(welcome) } else { 0 };
+        let room = welcome.saturating_add(ahead);
+        ReplyFlow { unsent: one.queued, room, ahead, taken: one.passed, received: one.exchange.received }
     }
 
     /// [`exchange::Replies::mark`] of one of several exchanges.

@@ -265,6 +265,11 @@ impl ServedConnection {
         self.flags & TAKES_BODY != 0 && self.more.as_ref().is_none_or(|more| !more.exchange.left)
     }
 
+    /// Whether its handler, which says when it reads a body, has not said so of this one.
+    pub fn leaves_body(&self) -> bool {
+        self.flags & TAKES_BODY != 0 && self.more.as_ref().is_some_and(|more| more.exchange.pace.is_none())
+    }
+
     /// Whether nothing is waited for but more of a body.
     pub fn waits_for_body(&self) -> bool {
         self.awaits_body() && self.more.as_ref().is_some_and(|more| more.exchange.reads)

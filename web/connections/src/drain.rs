@@ -50,3 +50,23 @@ impl Connections {
         self.counters.connections_open == 0 && (late || self.upstreams.leaving() == 0)
     }
 }
+
+impl Connections {
+    /// Whether its protocol is to be told that it ends, which is noted. Where that is for what was asked for
+    /// on it, not before its answers are over: clients that take nothing more behind that word (Python's h2)
+    /// take them. Who asks for many more meanwhile is told all the same.
+    pub fn is_to_drain(&mut self, id: ConnId) -> bool {
+        let most = self.requests_max;
+        let drains = self.draining.is_some() || most == 0;
+        let carrying = self.conn(id).filter(|conn| conn.state == State::Carrying);
+        let Some(requests) = carrying.map(|conn| conn.requests) else { return false };
+        let Some(carries) = self.carrying(id).filter(|carries| !carries.drained) else { return false };
+        let beyond = requests.checked_sub(carries.ends_at.min(most));
+        let is_time = |beyond: u32| carries.exchanges.is_empty() || beyond >= BEYOND_MAX;
+        carries.drained = drains || beyond.is_some_and(is_time);
+        carries.drained
+    }
+}
+
+/// Requests that are begun behind the last that was to be, while answers are under way.
+const BEYOND_MAX: u32 = 128;

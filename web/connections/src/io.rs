@@ -16,7 +16,6 @@ use core::time::Duration;
 use exchange::{
     Asked, BodyCut, CommonFields, ExchangeId, Gone, Http2Terms, Piece, Priority, Ready, Refused, RequestBody, Stop,
 };
-use semantics::date::HttpDate;
 use semantics::{Form, Method, Offsets, Request, Status};
 use wire::Time;
 
@@ -29,7 +28,7 @@ const LOW_WATER: usize = SEND_LOW_WATER;
 
 /// Bytes that a silo lends its connections, all together, for what they hold beyond what each may; and one of
 /// them. Where clients use it up that take nothing, others have what each may.
-const LENT_MAX: usize = 16 << 20;
+const LENT_MAX: usize = 6 << 20;
 const LENT_EACH: usize = 2 << 20;
 
 /// What a handler is told of an exchange.
@@ -70,6 +69,9 @@ pub trait ToHandler {
 
     /// Whether it takes bodies of requests.
     fn takes_bodies(&self) -> bool;
+
+    /// Whether it says which of them it reads.
+    fn chooses_bodies(&self) -> bool;
 }
 
 /// What a protocol may ask for, while it is told of a connection.
@@ -95,10 +97,6 @@ impl<'a> ConnectionIo<'a> {
 impl Io for ConnectionIo<'_> {
     fn now(&self) -> Time {
         self.net.now()
-    }
-
-    fn date(&self) -> &HttpDate {
-        &self.connections.date
     }
 
     fn common(&self) -> CommonFields {
@@ -232,8 +230,13 @@ impl Io for ConnectionIo<'_> {
         let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.body.open) else { return };
         one.body.open = false;
         one.body.free += core::mem::take(&mut one.body.held).len();
-        if one.body.taken && one.stage != Stage::Over {
-            self.connections.counters.parse_errors += 1;
+        one.exchange.received = one.body.came;
+        self.connections.counters.parse_errors += 1;
+        let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.body.taken) else { return };
+        if !one.exchange.reads && self.handler.chooses_bodies() {
+            // Nobody reads it: who answers is not concerned.
+            one.body.taken = false;
+        } else if one.stage != Stage::Over {
             self.cut(id, BodyCut::Malformed);
         }
     }
@@ -244,6 +247,17 @@ impl Io for ConnectionIo<'_> {
 
     fn reset(&mut self, id: ExchangeId) {
         self.gone(id);
+    }
+
+    fn outlives_client(&self, id: ExchangeId, window: usize) -> bool {
+        let Some(one) = self.connections.carried.get(id) else { return false };
+        let Unsent { head, body, ends, .. } = one.unsent();
+        match one.stage {
+            Stage::Waiting => !one.exchange.patient && !one.body.open,
+            // More of it may come.
+            Stage::Replying | Stage::Over if !ends => !one.exchange.patient && (head || window > 0),
+            Stage::Replying | Stage::Over => head || body == 0 || window > 0,
+        }
     }
 
     fn note_left(&mut self, (status, waited): (Status, Duration), request: &Request<'_>) {
@@ -271,13 +285,15 @@ impl Io for ConnectionIo<'_> {
         }
     }
 
-    fn set_window(&mut self, id: ExchangeId, bytes: usize, standing: Standing) {
-        let Some(one) = self.connections.carried.get_mut(id) else { return };
+    fn look(&mut self, id: ExchangeId, bytes: usize, standing: Standing) -> (usize, Unsent) {
+        let Some(one) = self.connections.carried.get_mut(id) else { return (0, Unsent::default()) };
         one.standing = standing;
         let before = core::mem::replace(&mut one.window, bytes);
         if before == 0 && bytes > 0 && one.stage == Stage::Replying && one.trailers.is_none() {
             self.tell(id, ExchangeEvent::Room);
+            return (self.freed(id), self.unsent(id));
         }
+        (core::mem::take(&mut one.body.free), one.unsent())
     }
 
     fn unsent(&self, id: ExchangeId) -> Unsent {
@@ -566,15 +582,5 @@ impl Connections {
     #[must_use]
     pub fn has_stirred(&self) -> bool {
         !self.carried.stirred.is_empty()
-    }
-
-    /// Whether its protocol is to be told that it ends, which is noted.
-    pub fn is_to_drain(&mut self, id: ConnId) -> bool {
-        let most = self.requests_max;
-        let ends = self.draining.is_some() || self.conn(id).is_some_and(|conn| conn.requests >= most);
-        let carries = self.carrying(id).filter(|carries| (ends || carries.ends) && !carries.drained);
-        let Some(carries) = carries else { return false };
-        carries.drained = true;
-        true
     }
 }

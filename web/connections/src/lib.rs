@@ -56,7 +56,7 @@ pub mod trace;
 
 pub use asked::{Asking, Head};
 pub use beginnings::Beginnings;
-pub use carried::{CarriedTable, QueuedHead, Unsent};
+pub use carried::{CarriedHead, CarriedTable, QueuedHead, Unsent};
 pub use carried_replies::CarriedReplies;
 pub use clock::WallClock;
 pub use conn::{
@@ -71,7 +71,7 @@ pub use io::{ConnectionIo, ExchangeEvent, ToHandler};
 pub use limits::{ConnectionNumbers, ExchangeTerms, HeadTerms, Limits, Timeouts};
 pub use pace::{BodyPace, PATIENCE, Traffic};
 pub use progress::{record_ready, tell_of_end};
-pub use protocol::{CarriedTerms, CarryingConnection, Io, Multiplexed};
+pub use protocol::{CarriedTerms, CarryingConnection, Io, Multiplexed, WriteHead};
 pub use reading::ReadingSet;
 pub use room::Standing;
 pub use security::{Security, asks_clients, transport};

@@ -6,7 +6,7 @@
 //! waits in the [table](crate::CarriedTable); the protocol looks what there is
 //! ([`Io::unsent`]) where its connection takes more, and chooses whose bytes are next.
 
-use crate::carried::{QueuedHead, Unsent};
+use crate::carried::{CarriedHead, QueuedHead, Unsent};
 use crate::counters::Counters;
 use crate::limits::HeadTerms;
 use crate::room::Standing;
@@ -14,7 +14,6 @@ use app::Body;
 use core::fmt::Debug;
 use core::time::Duration;
 use exchange::{CommonFields, ExchangeId, Http2Terms, Priority, Ready, RequestBody};
-use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use wire::Time;
 
@@ -35,17 +34,22 @@ pub struct CarryingConnection {
     pub(crate) stirred: bool,
     /// It was told that the connection is to end.
     pub(crate) drained: bool,
-    /// It is to be told that, whatever others are.
-    pub(crate) ends: bool,
+    /// So many of its requests, and no more are asked for: what one of them says, whatever others have.
+    pub(crate) ends_at: u32,
     /// It is HTTP/2.
     pub(crate) http2: bool,
+    /// Writes its heads.
+    pub(crate) write_head: WriteHead,
 }
+
+/// How a protocol writes a head, on whatever connection.
+pub type WriteHead = fn(head: &CarriedHead<'_>) -> QueuedHead;
 
 impl CarryingConnection {
     /// One that this protocol has.
     #[must_use]
     pub fn new(protocol: Box<dyn Multiplexed>) -> Self {
-        let http2 = protocol.is_http2();
+        let (http2, write_head) = (protocol.is_http2(), protocol.head_writer());
         let protocol = Some(protocol);
         Self {
             protocol,
@@ -55,8 +59,9 @@ impl CarryingConnection {
             lent: 0,
             stirred: false,
             drained: false,
-            ends: false,
+            ends_at: u32::MAX,
             http2,
+            write_head,
         }
     }
 }
@@ -76,6 +81,9 @@ pub trait Multiplexed: Debug {
     fn is_http2(&self) -> bool {
         false
     }
+
+    /// What writes heads, as soon as they are answered: how long they are, their handlers are told.
+    fn head_writer(&self) -> WriteHead;
 
     /// The connection is its own from now on.
     fn on_open(&mut self, io: &mut dyn Io) {
@@ -113,9 +121,6 @@ pub trait Io {
     /// The time of this turn.
     fn now(&self) -> Time;
 
-    /// The date of heads.
-    fn date(&self) -> &HttpDate;
-
     /// What all heads have.
     fn common(&self) -> CommonFields;
 
@@ -142,14 +147,15 @@ pub trait Io {
     fn refuse(&mut self, status: Status, line: &[u8]) -> Option<ExchangeId>;
 
     /// A request that its client sent, as its next exchange: its handler is told. It has a priority, and
-    /// its client takes so many bytes of the answer's body now ([`Io::set_window`]); of a protocol that does
+    /// its client takes so many bytes of the answer's body now ([`Io::look`]); of a protocol that does
     /// not tell, [`exchange::ReplyFlow::UNBOUNDED`]. None where there are too many.
     fn begin(&mut self, of: (Priority, usize), request: &Request<'_>, body: RequestBody) -> Option<ExchangeId>;
 
     /// So many bytes of its answer's body would be taken now if they were queued, and so it stands among
     /// the others: its handler queues no more than that, and is told where there was no room and is
-    /// some.
-    fn set_window(&mut self, id: ExchangeId, bytes: usize, standing: Standing);
+    /// some. What [was freed](Io::freed) of its request's body, and what of it waits to be sent: all in one, for each
+    /// stream of a connection is looked at so.
+    fn look(&mut self, id: ExchangeId, bytes: usize, standing: Standing) -> (usize, Unsent);
 
     /// What is ready for this request, which begins no exchange then: `write` makes its head of it, and
     /// says how long that is; its content is told. Nothing where the log or the handler is told of each
@@ -172,6 +178,10 @@ pub trait Io {
 
     /// Its client wants no more of it.
     fn reset(&mut self, id: ExchangeId);
+
+    /// Its client sends no more, and its window has so many bytes: whether its answer comes all the same. It does not
+    /// where somebody else is asked for that, more of the request is waited for, or the window would have to open.
+    fn outlives_client(&self, id: ExchangeId, window: usize) -> bool;
 
     /// Its client wants no more of a request that has not begun for so long, or of whose head not all has
     /// come: the log is told, and nobody answered.

@@ -6,6 +6,10 @@
 //! what is urgent never waits for its source while others are sent, and all together have at most
 //! twice [`HELD`], and [`FLOOR`] each. What was queued before their standing was another counts up to
 //! [`HELD_MAX`].
+//!
+//! What an upstream answers is read ahead of shut windows, for that does not wait: it may have reset its
+//! connection when they open. The first of a connection have [`AHEAD`] for that, all together, and those behind
+//! them [`AHEAD_LEAST`] each, which is what comes with a head; the others wait on their upstreams' flow control.
 
 use exchange::ReplyFlow;
 
@@ -17,6 +21,11 @@ const FLOOR: usize = 8 << 10;
 
 /// Beyond so many of a connection nobody has more.
 const HELD_MAX: usize = 4 * HELD;
+
+/// Bytes of what upstreams answer that are queued beyond windows: of a connection as long as it has no more
+/// queued in all, and of each, whatever the others have.
+const AHEAD: usize = 32 << 10;
+const AHEAD_LEAST: usize = 1 << 10;
 
 /// Also where its window is smaller, for a piece costs its reader the same.
 const LEAST: usize = 512;
@@ -56,6 +65,12 @@ pub fn of(queued: usize, window: usize, standing: Standing, held: usize) -> usiz
     share.min(window.max(LEAST)).saturating_sub(queued)
 }
 
+/// The same of what does not wait for its client, whatever the window is.
+pub const fn ahead(queued: usize, held: usize) -> usize {
+    let (first, least) = (AHEAD.saturating_sub(held), AHEAD_LEAST.saturating_sub(queued));
+    if first > least { first } else { least }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +88,23 @@ mod tests {
         assert_eq!(of(HELD - 7, 1 << 30, Standing::ALONE, HELD), 7);
         assert_eq!(of(0, 1 << 30, Standing::ALONE, HELD_MAX), FLOOR);
         assert_eq!([0, 1, 5_000].map(|window| of(100, window, Standing::ALONE, 0)), [0, LEAST - 100, 4_900]);
+    }
+
+    #[test]
+    fn the_first_are_read_ahead_and_all_others_a_little() {
+        let (mut held, mut each) = (0, Vec::new());
+        for _ in 0..8 {
+            let mut queued = 0;
+            while ahead(queued, held) > 0 {
+                let some = ahead(queued, held).min(1_000);
+                (queued, held) = (queued + some, held + some);
+            }
+            each.push(queued);
+        }
+        assert_eq!(
+            each,
+            [AHEAD, AHEAD_LEAST, AHEAD_LEAST, AHEAD_LEAST, AHEAD_LEAST, AHEAD_LEAST, AHEAD_LEAST, AHEAD_LEAST]
+        );
+        assert!(held <= AHEAD + 8 * AHEAD_LEAST);
     }
 }

@@ -138,7 +138,8 @@ pub trait Replies: Upstreams {
     fn stop(&mut self, id: ExchangeId, how: Stop);
 
     /// What answers has time limits of its own: the exchange is not over because nothing is
-    /// queued for a while.
+    /// queued for a while. Nor does it wait for the client: of its answer some may be queued that the
+    /// client does not take now ([`ReplyFlow::ahead`]).
     fn be_patient(&mut self, id: ExchangeId) {
         let _ = id;
     }
@@ -259,7 +260,7 @@ pub trait Handler: Prepared {
         let _ = (replies, id, trailers);
     }
 
-    /// A body that is [read](Replies::read) will not be whole; nothing is answered
+    /// A body that is [read](Replies::read), or may be yet, will not be whole; nothing is answered
     /// yet, and the answer, which may come later, is the last on its connection.
     /// Whether the handler sees to that; else it is told of the exchange's end
     /// ([`Handler::on_gone`]), which the carrier sees to.

@@ -66,6 +66,9 @@ pub struct ReplyFlow {
     /// no further, and is told of room later ([`crate::Handler::on_room`]). [`ReplyFlow::UNBOUNDED`]
     /// where each connection has one answer at a time, for which handlers have bounds of their own.
     pub room: usize,
+    /// Bytes of that room that its client would not take now: of what an upstream answers some is read ahead
+    /// ([`crate::Replies::be_patient`]), for it may be gone when its client takes more.
+    pub ahead: usize,
     /// Bytes that the peer has taken so far, modulo 2^32: whether it takes any.
     pub taken: u32,
     /// Bytes of the request's body that were taken so far, with what its chunks add to it.
@@ -75,6 +78,12 @@ pub struct ReplyFlow {
 impl ReplyFlow {
     /// What is queued has no other bound than its handler's.
     pub const UNBOUNDED: usize = usize::MAX;
+
+    /// Bytes more that its client would take now.
+    #[must_use]
+    pub const fn welcome(&self) -> usize {
+        self.room.saturating_sub(self.ahead)
+    }
 
     /// Whether its carrier bounds what is queued.
     #[must_use]

@@ -267,7 +267,8 @@ impl Substitution {
             bytes -= left;
         } else {
             let all = is_end || self.is_done();
-            let kept = if all { held.len() } else { (end + 1 - shortest).clamp(told, held.len()) };
+            let kept =
+                if all { held.len() } else { self.beginning(&held, (end + 1 - shortest).clamp(told, held.len())) };
             out.extend_from_slice(&held[told..kept]);
             told = kept;
         }
@@ -279,6 +280,21 @@ impl Substitution {
     /// Whether content passes as it is by now.
     fn is_done(&self) -> bool {
         self.rules.once && self.applied == self.patterns.texts.len()
+    }
+
+    /// The first place from `from` on where a text that is still looked for could begin: what is before it
+    /// is waited for by none, and a stream of events that pause goes on whole.
+    fn beginning(&self, held: &[u8], from: usize) -> usize {
+        let is_wanted = |(pair, _): &&(usize, Box<[u8]>)| !(self.rules.once && self.replacements[*pair].is_some());
+        let begins = |rest: &[u8], wanted: &[u8]| {
+            wanted.get(..rest.len()).is_some_and(|beginning| rest.eq_ignore_ascii_case(beginning))
+        };
+        let could = |at: &usize| {
+            held.get(*at..).is_some_and(|rest| {
+                self.patterns.texts.iter().filter(is_wanted).any(|(_, wanted)| begins(rest, wanted))
+            })
+        };
+        (from..held.len()).find(could).unwrap_or(held.len())
     }
 
     /// What begins with `text`, whose last byte of the shortest length is `byte`.
@@ -361,6 +377,44 @@ mod tests {
                     assert_eq!(made(pairs, *once, text, piece, most), *expected, "{pairs:?} {text} by {piece}, {most}");
                 }
             }
+        }
+    }
+
+    /// What comes of one piece, before the next is there.
+    fn at_once(pairs: &[(&str, &str)], once: bool, pieces: &[&str]) -> Vec<String> {
+        let pairs = pairs.iter();
+        let pairs = pairs.map(|(text, with)| (Value::literal(text.as_bytes()), Value::literal(with.as_bytes())));
+        let mut rules = SubstituteRules { pairs: pairs.collect(), once, ..SubstituteRules::default() };
+        rules.prepare();
+        let mut filter = Substitution::new(&Arc::new(rules), &mut Literal).expect("texts");
+        let one = |piece: &&str| {
+            let (mut out, mut rest) = (Vec::new(), piece.as_bytes());
+            while !rest.is_empty() {
+                let taken = filter.take((rest, false), (&mut out, 1 << 20), &mut Literal).expect("no break");
+                rest = &rest[taken.bytes..];
+            }
+            String::from_utf8(out).expect("text")
+        };
+        pieces.iter().map(one).collect()
+    }
+
+    type Pieces<'a> = (&'a [(&'a str, &'a str)], bool, &'a [&'a str], &'a [&'a str]);
+
+    /// An event of a stream comes whole, whatever is looked for: only what could become a text waits.
+    #[test]
+    fn only_what_could_become_a_text_waits() {
+        let event = "data: hello world\n\n";
+        let cases: &[Pieces<'_>] = &[
+            (&[("QQQQQQQQ", "Y")], true, &[event, event], &[event, event]),
+            (&[("QQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQ", "Y")], false, &[event, event], &[event, event]),
+            (&[("abcdef", "1"), ("xyz", "2")], false, &["nothing", "xABC", "Dxy", "Z"], &["nothing", "x", "ABCD", "2"]),
+            (&[("abcdef", "1"), ("fgh", "2")], false, &["abcdeF", "f", "gh", "."], &["1", "", "2", "."]),
+            // What was replaced once is not waited for any more.
+            (&[("abcd", "1"), ("wxyz", "2")], true, &["abcd", "abc", "wxy", "z", "wxy"], &["1", "abc", "", "2", "wxy"]),
+            (&[("aab", "-")], false, &["xaa", "a", "b"], &["x", "a", "-"]),
+        ];
+        for (pairs, once, pieces, expected) in cases {
+            assert_eq!(at_once(pairs, *once, pieces), *expected, "{pairs:?}");
         }
     }
 

@@ -44,4 +44,8 @@ impl<H: Handler> ToHandler for Door<'_, H> {
     fn takes_bodies(&self) -> bool {
         self.0.intake().bodies != Bodies::Dropped
     }
+
+    fn chooses_bodies(&self) -> bool {
+        self.0.intake().bodies == Bodies::Asked
+    }
 }

@@ -251,7 +251,7 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         let unsent = self.net.unsent(id);
         let received = conn.more.as_ref().map_or(0, |more| more.exchange.received);
         let taken = conn.queued.wrapping_sub(unsent as u32);
-        ReplyFlow { unsent, room: ReplyFlow::UNBOUNDED, taken, received }
+        ReplyFlow { unsent, room: ReplyFlow::UNBOUNDED, ahead: 0, taken, received }
     }
 
     fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {

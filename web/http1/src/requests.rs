@@ -120,7 +120,8 @@ impl<H: Handler> H1<H> {
     #[cold]
     pub(crate) fn is_cut_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) -> bool {
         let conn = &mut self.connections.conns[id.index()];
-        if conn.state != State::Waiting || conn.more.as_ref().is_none_or(|more| !more.exchange.reads) {
+        let is_told = conn.more.as_ref().is_some_and(|more| more.exchange.reads) || conn.leaves_body();
+        if conn.state != State::Waiting || !is_told {
             return false;
         }
         // Nothing after it can be understood.
@@ -138,18 +139,31 @@ impl<H: Handler> H1<H> {
         sees
     }
 
-    /// The client sends no more, and a request's body is not whole.
+    /// The client sends no more, and a request's body is not whole. Where nobody has asked for that, it
+    /// ends no exchange by itself.
     #[cold]
     pub(crate) fn on_cut<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let replying = self.connections.conns[id.index()].state == State::Replying;
-        if self.is_cut_by_handler(net, id, Status::BAD_REQUEST) {
+        let conn = &mut self.connections.conns[id.index()];
+        let (replying, is_left) = (conn.state == State::Replying, conn.leaves_body());
+        let goes_on = if replying && is_left {
+            conn.flags &= !TAKES_BODY;
+            conn.ending = conn.ending.and(false);
+            true
+        } else {
+            self.is_cut_by_handler(net, id, Status::BAD_REQUEST)
+        };
+        if goes_on {
+            if is_left {
+                self.tell(net, id, None, |handler, replies, exchange| handler.on_client_end(replies, exchange, 0));
+            }
             return;
         }
-        self.gone(net, id, Gone::Cut);
         if replying {
+            self.left(net, id);
             self.connections.conns[id.index()].state = State::Closing;
             net.abort(id);
         } else {
+            self.gone(net, id, Gone::Cut);
             self.connections.conns[id.index()].state = State::Ready;
             self.connections.close_after_queue(net, id);
         }

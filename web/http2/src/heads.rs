@@ -1,16 +1,16 @@
 //! Heads of answers, as blocks of fields.
 
-use connections::{Io, QueuedHead};
+use connections::{CarriedHead, QueuedHead};
 use exchange::Ready;
-use h2::BlockWriter;
+use h2::{BlockWriter, frame};
 
 /// The product token of the `server` field (RFC 9110 section 10.2.4).
 const PRODUCT: &[u8] = b"nearside";
 
-/// Writes the block of a head that waits.
-pub(crate) fn queued(block: &mut Vec<u8>, io: &dyn Io, head: &QueuedHead) {
-    block.clear();
-    let mut writer = BlockWriter::answer(block, head.status.code());
+/// Writes a head as it is sent: a block of fields, which is the same on all connections.
+pub(crate) fn written(head: &CarriedHead<'_>) -> QueuedHead {
+    let mut block = Vec::with_capacity(ROOM + head.fields.len());
+    let mut writer = BlockWriter::answer(&mut block, head.status.code());
     if !head.status.is_interim() {
         // What an upstream says of the date and of itself, where that is passed on, comes first.
         let mut first = head.fields.split_inclusive(|byte| *byte == b'\n').take(2);
@@ -20,13 +20,18 @@ pub(crate) fn queued(block: &mut Vec<u8>, io: &dyn Io, head: &QueuedHead) {
             line = first.next().unwrap_or_default();
         }
         let has_server = line.starts_with(b"Server: ");
-        common(&mut writer, (!has_date).then(|| &io.date().as_bytes()[..]), io.common().server && !has_server);
+        common(&mut writer, (!has_date).then_some(head.date), head.server && !has_server);
         if let Some(length) = head.length {
             content_length(&mut writer, length);
         }
     }
-    writer.lines(&head.fields);
+    writer.lines(head.fields);
+    let bytes = (frame::HEAD + block.len()) as u32;
+    QueuedHead { status: head.status, written: block, bytes, priority: priority(head.fields).map(Box::from) }
 }
+
+/// Bytes of a block beside its fields' lines.
+const ROOM: usize = 64;
 
 /// Blocks of heads that were ready, each written once for all connections of a thread: beside the head
 /// as HTTP/1.1 has it, of which it says the same.
@@ -86,7 +91,7 @@ fn content_length(writer: &mut BlockWriter<'_>, length: u64) {
 }
 
 /// What the fields of an answer say of its priority, if they do.
-pub(crate) fn priority(fields: &[u8]) -> Option<&[u8]> {
+fn priority(fields: &[u8]) -> Option<&[u8]> {
     let mut lines = fields.split_inclusive(|byte| *byte == b'\n');
     lines.find_map(|line| {
         let (name, value) = line.split_at_checked(b"priority:".len())?;

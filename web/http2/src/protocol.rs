@@ -1,14 +1,14 @@
 //! What a client sends, and what becomes of its connection.
 
-use crate::heads::KnownBlocks;
+use crate::heads::{self, KnownBlocks};
 use crate::scratch::{self, Scratch};
 use app::Body;
-use connections::{CarriedTerms, Counters, Io, Multiplexed};
+use connections::{CarriedTerms, Counters, Io, Multiplexed, WriteHead};
 use core::time::Duration;
 use exchange::{ExchangeId, Priority, RequestBody};
 use h2::frame::{self, Kind, MAX_STREAM};
 use h2::{ErrorCode, Flood, HeadLimits, Offer, ServerConnection, ServerEvent, ServerSettings, StreamPriority};
-use semantics::{Method, Offsets, OwnedRequest, Request, Status};
+use semantics::{Known, Method, Offsets, OwnedRequest, Request, Status};
 use wire::Time;
 
 /// A connection.
@@ -66,12 +66,20 @@ impl Source {
     const fn is_parked(&self) -> bool {
         matches!(self, Self::Parked(_))
     }
+
+    fn is_likely_empty(&self) -> bool {
+        matches!(self, Self::Parked(parked) if is_conditional(&parked.0.get()))
+    }
 }
 
 /// Exchanges of a connection that are under way while their clients take nothing of their answers: those
 /// beyond have what they hold lent by their silo, each so many bytes.
 const STALLED_MAX: usize = 8;
-const STALLED_BYTES: usize = 16 << 10;
+const STALLED_BYTES: usize = 6 << 10;
+
+/// A window of fewer bytes is as good as none: what it has room for is soon sent, and all that a stalled exchange holds
+/// stays.
+const OPEN_FROM: usize = 512;
 
 /// What the log says of a request whose client left, as nginx has it.
 const CLIENT_LEFT: Status = match Status::from_code(499) {
@@ -83,7 +91,7 @@ const CLIENT_LEFT: Status = match Status::from_code(499) {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Draining {
     No,
-    /// Its client was told that an end is near, at this time, and sent a PING behind that.
+    /// Its client was told that an end is near, at this time, and sent a PING before that.
     Near(Time),
     /// And which stream was the last.
     Last,
@@ -193,13 +201,10 @@ impl Http2 {
                 return;
             }
         }
-        // What comes of a body would have to be kept as well, and no window is waited for to send a head.
-        let may_wait = ends && request.method() != Method::Head;
-        if may_wait && connection.room(number) == 0 && !self.may_stall(io, number) {
-            if let Some(stream) = self.connection.as_deref_mut().and_then(|connection| connection.get_mut(number)) {
-                stream.data = Source::Parked(Box::new(((*request).into(), io.now())));
-            }
-            return;
+        // No window is waited for to send a head.
+        let is_shut = request.method() != Method::Head && connection.room(number) < OPEN_FROM;
+        if is_shut && !self.may_stall(io, number, is_conditional(request)) {
+            return self.put_off(io, number, (request, ends), out);
         }
         let body = match length {
             _ if ends => RequestBody::None,
@@ -207,6 +212,17 @@ impl Http2 {
             None => RequestBody::Unknown,
         };
         self.begin(io, number, (request, body), out);
+    }
+
+    /// A request that may not begin yet waits as a head. What comes of a body would have to be kept as well: one with a
+    /// body may be sent again (RFC 9113 section 8.7).
+    #[cold]
+    fn put_off(&mut self, io: &dyn Io, number: u32, (request, ends): (&Request<'_>, bool), out: &mut Vec<u8>) {
+        let Some(connection) = &mut self.connection else { return };
+        match connection.get_mut(number).filter(|_| ends) {
+            Some(stream) => stream.data = Source::Parked(Box::new(((*request).into(), io.now()))),
+            None => connection.reset(number, ErrorCode::REFUSED_STREAM, out),
+        }
     }
 
     fn begin(&mut self, io: &mut dyn Io, number: u32, (request, body): (&Request<'_>, RequestBody), out: &mut Vec<u8>) {
@@ -225,14 +241,15 @@ impl Http2 {
     /// Exchanges beside that of a stream whose client takes nothing of their answers.
     fn stalled(&self, number: u32) -> usize {
         let Some(connection) = self.connection.as_deref() else { return 0 };
-        let streams = connection.streams().iter().filter(|one| one.number != number);
-        streams.filter(|one| one.data.exchange().is_some() && connection.room(one.number) == 0).count()
+        let streams = connection.streams().iter().enumerate().filter(|(_, one)| one.number != number);
+        streams.filter(|(at, one)| one.data.exchange().is_some() && connection.window_at(*at).0 < OPEN_FROM).count()
     }
 
     /// Whether one more exchange may be under way whose client takes nothing of its answer: what it holds
-    /// may have to be lent.
-    fn may_stall(&mut self, io: &mut dyn Io, number: u32) -> bool {
-        let beyond = (self.stalled(number) + 1).saturating_sub(STALLED_MAX) * STALLED_BYTES;
+    /// may have to be lent. One has a place beside the others that is `likely_empty`: if it is, the next has it.
+    fn may_stall(&mut self, io: &mut dyn Io, number: u32, likely_empty: bool) -> bool {
+        let most = STALLED_MAX + usize::from(likely_empty);
+        let beyond = (self.stalled(number) + 1).saturating_sub(most) * STALLED_BYTES;
         if beyond > self.lent {
             if beyond - self.lent > io.lendable() {
                 return false;
@@ -290,10 +307,16 @@ impl Http2 {
 
     fn next_parked(&mut self, io: &mut dyn Io) -> Option<u32> {
         let connection = self.connection.as_deref()?;
-        let mut parked = connection.streams().iter().filter(|one| one.data.is_parked()).peekable();
-        let first = parked.peek()?.number;
-        let open = parked.find(|one| connection.room(one.number) > 0).map(|one| one.number);
-        open.or_else(|| self.may_stall(io, first).then_some(first))
+        let parked = || connection.streams().iter().filter(|one| one.data.is_parked());
+        let first = parked().next()?.number;
+        if let Some(open) = parked().find(|one| connection.room(one.number) >= OPEN_FROM) {
+            return Some(open.number);
+        }
+        let likely_empty = parked().find(|one| one.data.is_likely_empty()).map(|one| one.number);
+        if self.may_stall(io, first, false) {
+            return Some(first);
+        }
+        likely_empty.filter(|number| self.may_stall(io, *number, true))
     }
 
     /// What is no request is answered all the same, and its stream reset behind the answer
@@ -347,6 +370,24 @@ impl Http2 {
         }
     }
 
+    /// Its client sends no more, no window either: streams that would have to wait for that are over.
+    fn give_up_idle(&mut self, io: &mut dyn Io) {
+        let Some(connection) = self.connection.as_deref_mut() else { return };
+        let goes_on = |stream: &h2::Stream<Source>, io: &dyn Io| match &stream.data {
+            Source::Exchange(id) | Source::Refused(id, _) => io.outlives_client(*id, connection.room(stream.number)),
+            Source::Prepared { .. } => connection.room(stream.number) > 0,
+            Source::None | Source::Parked(_) => false,
+        };
+        let streams = connection.streams().iter().filter(|stream| !goes_on(stream, io));
+        let over: Vec<_> = streams.map(|stream| (stream.number, stream.data.exchange())).collect();
+        for (number, exchange) in over {
+            if let Some(id) = exchange {
+                io.reset(id);
+            }
+            connection.forget(number);
+        }
+    }
+
     /// Sends what was written, and ends the connection where nothing more is to come.
     fn leave(&mut self, io: &mut dyn Io, out: &mut Vec<u8>) {
         if !out.is_empty() {
@@ -360,6 +401,9 @@ impl Http2 {
             }
             return;
         }
+        if self.ended {
+            self.give_up_idle(io);
+        }
         let is_empty = self.connection.as_deref().is_none_or(|connection| connection.streams().is_empty());
         if is_empty && (self.ended || self.drain == Draining::Last) {
             self.connection = None;
@@ -371,6 +415,10 @@ impl Http2 {
 impl Multiplexed for Http2 {
     fn is_http2(&self) -> bool {
         true
+    }
+
+    fn head_writer(&self) -> WriteHead {
+        heads::written
     }
 
     fn on_open(&mut self, io: &mut dyn Io) {
@@ -416,14 +464,18 @@ impl Multiplexed for Http2 {
 
     fn on_end(&mut self, io: &mut dyn Io, held: usize) {
         self.ended = true;
-        // A part of a frame never becomes whole. Whoever sends no more acknowledges no window, and
-        // is gone, as for nginx: its streams end now.
+        // A part of a frame never becomes whole.
         self.failed |= held > 0;
-        self.leave(io, &mut Vec::new());
-        self.note_cut(io);
-        if self.connection.take().is_some() {
-            io.close();
+        if !self.failed {
+            self.note_cut(io);
         }
+        // Whom others answer is gone, as for nginx; what is at hand, in a file perhaps, is sent as far as windows
+        // let it.
+        scratch::with(|scratch| {
+            self.leave(io, &mut scratch.out);
+            self.go_on(io, scratch);
+            self.leave(io, &mut scratch.out);
+        });
     }
 
     fn on_gone(&mut self, io: &mut dyn Io) {
@@ -457,14 +509,21 @@ impl Multiplexed for Http2 {
         match self.drain {
             Draining::No => {
                 self.drain = Draining::Near(io.now());
-                frame::write_go_away(&mut out, MAX_STREAM, ErrorCode::NO_ERROR);
+                // Some clients (Python's h2) fail by a PING behind GOAWAY. Who answers one before it has asked
+                // for nothing since, or is told by the second GOAWAY that this was not begun.
                 frame::write(&mut out, Kind::Ping, 0, 0, &[0; 8]);
+                frame::write_go_away(&mut out, MAX_STREAM, ErrorCode::NO_ERROR);
             }
             Draining::Near(_) => self.say_last(&mut out),
             Draining::Last => {}
         }
         self.leave(io, &mut out);
     }
+}
+
+/// Whether an answer may be that its client has it already, which has no body (RFC 9110 section 13.1).
+fn is_conditional(request: &Request<'_>) -> bool {
+    [Known::IfNoneMatch, Known::IfModifiedSince].iter().any(|field| request.known(*field).is_some())
 }
 
 /// The client of a request that waited to begin wants no more of it.

@@ -1,10 +1,9 @@
 //! What is sent next: heads and ends at once, bodies by the priorities of their streams, as much as
 //! the connection and the client's windows take.
 
-use crate::heads;
 use crate::protocol::{Http2, Source};
 use crate::scratch::{Scratch, Turn};
-use connections::{Io, Standing};
+use connections::{Io, Standing, Unsent};
 use exchange::ExchangeId;
 use h2::{BlockWriter, ErrorCode, ServerConnection, StreamPriority};
 use semantics::Status;
@@ -16,24 +15,31 @@ impl Http2 {
         scratch.ready.clear();
         let mut standings = Standings::of(connection);
         let mut at = 0;
-        while let Some((number, exchange)) = connection.streams().get(at).map(|one| (one.number, one.data.exchange())) {
+        // There may be many, of which most have nothing to send: each is looked at where it stands.
+        while let Some(stream) = connection.streams().get(at) {
+            let (number, priority, exchange) = (stream.number, stream.priority, stream.data.exchange());
+            let mut unsent = None;
             if let Some(id) = exchange {
-                if let Some(stream) = connection.get(number) {
-                    let is_open = connection.has_window(number);
-                    let standing = Standing { is_open, ..standings.next(stream.priority) };
-                    io.set_window(id, connection.room(number), standing);
+                let (window, is_open) = connection.window_at(at);
+                let (freed, waits) = io.look(id, window, Standing { is_open, ..standings.next(priority) });
+                if freed > 0 {
+                    // Its client may send more of a body.
+                    connection.give_back(number, freed, &mut scratch.out);
                 }
-                give_back(connection, io, (number, id), &mut scratch.out);
-                send_head(connection, io, (number, id), scratch);
-            }
-            // A stream that is over is none any more.
-            let is_there = connection.streams().get(at).is_some_and(|one| one.number == number);
-            if is_there {
-                if let Some(turn) = turn(connection, io, at) {
-                    scratch.ready.push(turn);
+                unsent = Some(waits);
+                if waits.head || waits.stop.is_some() {
+                    send_head(connection, io, (number, id), scratch);
+                    // A stream that is over is none any more.
+                    if connection.streams().get(at).is_none_or(|one| one.number != number) {
+                        continue;
+                    }
+                    unsent = Some(io.unsent(id));
                 }
-                at += 1;
             }
+            if let Some(turn) = turn(connection, at, unsent) {
+                scratch.ready.push(turn);
+            }
+            at += 1;
         }
         scratch.ready.sort_unstable_by(|one, other| other.cmp(one));
         self.send_bodies(io, scratch);
@@ -52,7 +58,8 @@ impl Http2 {
             let Some(stream) = connection.get_mut(turn.stream) else { continue };
             stream.served = self.served;
             let at = connection.streams().partition_point(|one| one.number < turn.stream);
-            if let Some(turn) = self::turn(connection, io, at) {
+            let unsent = connection.streams().get(at).and_then(|one| one.data.exchange()).map(|id| io.unsent(id));
+            if let Some(turn) = self::turn(connection, at, unsent) {
                 let place = scratch.ready.partition_point(|other| *other > turn);
                 scratch.ready.insert(place, turn);
             }
@@ -98,33 +105,18 @@ impl Standings {
     }
 }
 
-/// When a stream's body is to be sent, if some of it may be.
-fn turn(connection: &ServerConnection<Source>, io: &dyn Io, at: usize) -> Option<Turn> {
+/// When the body of the stream at this place is to be sent, if some of it may be: of an exchange's it is known what
+/// waits.
+fn turn(connection: &ServerConnection<Source>, at: usize, unsent: Option<Unsent>) -> Option<Turn> {
     let stream = connection.streams().get(at)?;
     let (body, ends) = match &stream.data {
         Source::None | Source::Parked(_) => return None,
-        Source::Exchange(id) | Source::Refused(id, _) => {
-            let unsent = io.unsent(*id);
-            (unsent.body, unsent.ends && !unsent.head)
-        }
+        Source::Exchange(_) | Source::Refused(..) => unsent.map(|unsent| (unsent.body, unsent.ends && !unsent.head))?,
         Source::Prepared { left: (start, end), .. } => ((end - start) as usize, true),
     };
-    let may_send = if body > 0 { connection.room(stream.number) > 0 } else { ends };
+    let may_send = if body > 0 { connection.window_at(at).0 > 0 } else { ends };
     let served = if stream.priority.incremental { stream.served } else { 0 };
     may_send.then_some(Turn { urgency: stream.priority.urgency, served, stream: stream.number })
-}
-
-/// Tells a client how much more it may send of a body.
-fn give_back(
-    connection: &mut ServerConnection<Source>,
-    io: &mut dyn Io,
-    (stream, id): (u32, ExchangeId),
-    out: &mut Vec<u8>,
-) {
-    let freed = io.freed(id);
-    if freed > 0 {
-        connection.give_back(stream, freed, out);
-    }
 }
 
 /// Sends the heads of an answer, its reset, and its end if there is no body.
@@ -134,11 +126,10 @@ fn send_head(
     (number, id): (u32, ExchangeId),
     scratch: &mut Scratch,
 ) {
-    let Scratch { out, block, .. } = scratch;
+    let out = &mut scratch.out;
     while io.unsent(id).head
         && let Some(head) = io.take_head(id)
     {
-        heads::queued(block, io, &head);
         let unsent = io.unsent(id);
         let ends = !unsent.head && unsent.body == 0 && unsent.ends && !unsent.trails && unsent.stop.is_none();
         if head.status == Status::CONTENT_TOO_LARGE
@@ -147,16 +138,16 @@ fn send_head(
             // Nothing more of the body is wanted, which is said behind the answer.
             stream.data = Source::Refused(id, ErrorCode::NO_ERROR);
         }
-        if let Some(value) = heads::priority(&head.fields)
+        if let Some(value) = &head.priority
             && let Some(stream) = connection.get_mut(number)
         {
             // RFC 9218 section 8: who answers knows better.
             stream.priority = stream.priority.changed_by(value);
         }
         if ends {
-            return end(connection, io, (number, id), (out, Some(block)));
+            return end(connection, io, (number, id), (out, Some(&head.written)));
         }
-        connection.send_block(number, block, false, out);
+        connection.send_block(number, &head.written, false, out);
     }
     let unsent = io.unsent(id);
     if unsent.stop.is_some() {
@@ -236,7 +227,7 @@ fn end(
     connection: &mut ServerConnection<Source>,
     io: &mut dyn Io,
     (number, id): (u32, ExchangeId),
-    (out, head): (&mut Vec<u8>, Option<&Vec<u8>>),
+    (out, head): (&mut Vec<u8>, Option<&[u8]>),
 ) {
     let trailers = io.end(id);
     match head {

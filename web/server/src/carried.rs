@@ -99,6 +99,17 @@ impl<H: Handler> Server<H> {
         Some(told)
     }
 
+    /// The answer that was to be the last may be over: its client is told.
+    fn tell_of_end<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let connections = &mut self.h1.connections;
+        if connections.is_to_drain(id)
+            && let Some(mut protocol) = connections.take_protocol(id)
+        {
+            protocol.drain(&mut ConnectionIo::new(net, connections, &mut Door(&mut self.h1.handler), id));
+            self.h1.connections.put_protocol(id, protocol);
+        }
+    }
+
     /// Bytes of such a connection; how many were taken.
     pub(crate) fn on_carried_bytes<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> usize {
         // Whoever listens on the way may have sent again what comes before the handshake is over.
@@ -117,6 +128,7 @@ impl<H: Handler> Server<H> {
             protocol.on_room(io);
             taken
         });
+        self.tell_of_end(net, id);
         taken.map_or(bytes.len(), |taken| taken.min(bytes.len()))
     }
 
@@ -131,6 +143,7 @@ impl<H: Handler> Server<H> {
     /// Its client has taken most of what was queued.
     pub(crate) fn on_carried_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.with_protocol(net, id, |protocol, io| protocol.on_room(io));
+        self.tell_of_end(net, id);
     }
 
     /// Its timer ran out.
@@ -177,6 +190,7 @@ impl<H: Handler> Server<H> {
                 io.offer_held();
                 protocol.on_room(io);
             });
+            self.tell_of_end(net, id);
         }
     }
 }

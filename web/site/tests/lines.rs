@@ -125,7 +125,7 @@ impl Replies for Lines {
             return ReplyFlow::default();
         };
         let taken = (out.len() - unsent) as u32;
-        ReplyFlow { unsent: *unsent, room: ReplyFlow::UNBOUNDED, taken, received: 0 }
+        ReplyFlow { unsent: *unsent, room: ReplyFlow::UNBOUNDED, ahead: 0, taken, received: 0 }
     }
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
         if let Some(asked) = self.get(id) {

@@ -27,7 +27,7 @@ const SPARE_SIZE: usize = 64 << 10;
 
 /// What is kept beside the table of connections.
 #[derive(Debug)]
-pub(super) struct Dialogue {
+pub(crate) struct Dialogue {
     filler: Filler,
     /// Where the data path's clock stood at zero, since 1970.
     epoch: Duration,

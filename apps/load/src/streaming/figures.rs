@@ -2,6 +2,8 @@
 
 use super::plan::StreamingPlan;
 use super::player::{SEGMENT, nanos};
+use crate::checks::{SAMPLES_LIMIT, WrongAnswer};
+use crate::figures::{Errors, Redirects};
 use crate::recorder::Recorder;
 use crate::report::{Latency, PortUse};
 use core::time::Duration;
@@ -23,12 +25,14 @@ pub enum LeftOut {
 /// One second of the window, of all streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SecondFigures {
-    /// Streams that were under way for the whole of it.
+    /// Streams that were under way for the whole of it, and those that were to be and never were.
     pub streams: u32,
     /// Bytes of content that they received.
     pub bytes: u64,
     /// Streams that had not received by its end what was due by then.
     pub late: u32,
+    /// With players: how long there was nothing to play, of all streams together.
+    pub stalled_ns: u64,
     /// Without a player: streams that received what was due within one segment.
     pub within_one: u32,
     /// The same within two.
@@ -81,16 +85,27 @@ pub struct StreamingFigures {
     pub bytes: u64,
     /// Answers that came whole, since the first.
     pub answers: u64,
+    /// From a connect to the connection that is ready, secured if it is to be.
+    pub connect: Recorder,
     /// From a request to the first byte of its answer.
     pub first_byte: Recorder,
-    /// From a stream's first request to its playing.
+    /// How long was waited for first bytes that did not come: at all, or by the end.
+    pub no_first_byte: Recorder,
+    /// From a stream's first connect to its playing.
     pub start: Recorder,
-    /// How long streams had nothing to play, each time.
+    /// How long streams had waited by the end that did not play by then.
+    pub no_start: Recorder,
+    /// How long streams had nothing to play, each time, where that touches a second that counts. One that
+    /// never played has not since its first connect.
     pub under_runs: Recorder,
     /// Streams that this happened to.
     pub dried: u64,
-    /// Under-runs that began in seconds that do not count.
+    /// Under-runs that lie in seconds alone that do not count.
     pub disturbed_under_runs: u64,
+    /// Time without anything to play in seconds that count, of all streams.
+    pub stalled: Duration,
+    /// The same in those that do not.
+    pub disturbed: Duration,
     /// How far each stream was behind at the end of each second.
     pub late: Recorder,
     /// Bytes by which each stream's second differs from its rate.
@@ -99,10 +114,22 @@ pub struct StreamingFigures {
     pub drift: Recorder,
     /// How much later than it had asked for the generator was called.
     pub delay: Recorder,
-    /// Time that streams were to play in the window, all added up.
+    /// Time that streams were to play in the seconds that count, all added up.
     pub to_play: Duration,
     /// What went wrong, since the first turn.
     pub errors: StreamErrors,
+    /// Kept connections that the server had closed when they were to be used again: no failures.
+    pub reopened: u64,
+    /// Streams without a connection at the end whose last connect failed.
+    pub unconnected: u64,
+    /// Redirects, where they are followed.
+    pub redirects: Redirects,
+    /// Answers that were not as they were to be.
+    pub wrong: u64,
+    /// In which way, each by itself.
+    pub wrong_by: Errors,
+    /// The first of them.
+    pub wrong_answers: Vec<WrongAnswer>,
     /// The last thing that went wrong, in words.
     pub failure: Option<String>,
     /// Whether it was ended before its time.
@@ -129,13 +156,25 @@ impl StreamingFigures {
         self.answers += other.answers;
         self.dried += other.dried;
         self.disturbed_under_runs += other.disturbed_under_runs;
+        self.stalled += other.stalled;
+        self.disturbed += other.disturbed;
         self.to_play += other.to_play;
+        self.reopened += other.reopened;
+        self.unconnected += other.unconnected;
+        self.redirects.add(&other.redirects);
+        self.wrong += other.wrong;
+        self.wrong_by.add(&other.wrong_by);
+        let room = SAMPLES_LIMIT.saturating_sub(self.wrong_answers.len());
+        self.wrong_answers.extend(other.wrong_answers.iter().take(room).cloned());
         self.interrupted |= other.interrupted;
         self.errors.merge(&other.errors);
         self.failure = self.failure.take().or_else(|| other.failure.clone());
         let pairs = [
+            (&mut self.connect, &other.connect),
             (&mut self.first_byte, &other.first_byte),
+            (&mut self.no_first_byte, &other.no_first_byte),
             (&mut self.start, &other.start),
+            (&mut self.no_start, &other.no_start),
             (&mut self.under_runs, &other.under_runs),
             (&mut self.late, &other.late),
             (&mut self.off, &other.off),
@@ -149,6 +188,7 @@ impl StreamingFigures {
             mine.streams += theirs.streams;
             mine.bytes += theirs.bytes;
             mine.late += theirs.late;
+            mine.stalled_ns += theirs.stalled_ns;
             mine.within_one += theirs.within_one;
             mine.within_two += theirs.within_two;
             mine.left_out = mine.left_out.or(theirs.left_out);
@@ -181,6 +221,10 @@ pub struct StreamingSetup {
     pub start_share: Option<f64>,
     /// Different requests, which each stream makes in turn.
     pub requests: usize,
+    /// Whether each stream begins with another of them.
+    pub spread: bool,
+    /// Seconds that were to be measured.
+    pub seconds: u64,
     /// The payload that a segment is taken to have.
     pub segment: u64,
 }
@@ -201,6 +245,8 @@ impl StreamingSetup {
             buffer_ns: plan.player.map(|player| nanos(player.buffer)),
             start_share: plan.player.map(|player| player.share),
             requests: plan.load.requests.len(),
+            spread: plan.spread,
+            seconds: plan.duration().as_secs(),
             segment: SEGMENT,
         }
     }
@@ -250,16 +296,24 @@ pub struct Evenness {
 /// How players fared.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Playing {
-    /// From a stream's first request to its playing.
+    /// From a stream's first connect to its playing.
     pub start: Latency,
-    /// How long streams had nothing to play, each time.
+    /// How long streams had waited by the end that never played.
+    pub no_start: Latency,
+    /// How long streams had nothing to play, each time, where that touches a second that counts.
     pub under_runs: Latency,
-    /// Streams that this happened to.
+    /// Streams that this happened to, those that never played included.
     pub streams_with_under_runs: u64,
-    /// Under-runs in seconds that do not count.
-    pub disturbed_under_runs: u64,
-    /// Time in under-runs ÷ time that was to be played.
+    /// Time without anything to play ÷ time that was to be played, in seconds that count.
     pub stalled: f64,
+    /// Time without anything to play in seconds that count, of all streams together.
+    pub stalled_ns: u64,
+    /// Time that was to be played in these.
+    pub to_play_ns: u64,
+    /// Under-runs that lie in seconds alone that do not count.
+    pub disturbed_under_runs: u64,
+    /// Time without anything to play in these.
+    pub disturbed_ns: u64,
 }
 
 /// Seconds that count, and those that do not.
@@ -294,8 +348,12 @@ pub struct StreamingReport {
     pub answers: u64,
     /// Which seconds count.
     pub counted: CountedSeconds,
+    /// From a connect to the connection that is ready, secured if it is to be.
+    pub connect: Latency,
     /// From a request to the first byte of its answer.
     pub first_byte: Latency,
+    /// How long was waited for first bytes that did not come: at all, or by the end.
+    pub no_first_byte: Latency,
     /// How far streams were behind what was due at the ends of seconds.
     pub late: Latency,
     /// With players.
@@ -306,6 +364,18 @@ pub struct StreamingReport {
     pub evenness: Option<Evenness>,
     /// What went wrong.
     pub errors: StreamErrors,
+    /// Kept connections that the server had closed when they were to be used again.
+    pub reopened: u64,
+    /// Whether no stream had a connection at the end, and none could be opened.
+    pub server_gone: bool,
+    /// Redirects, where they are followed.
+    #[serde(skip_serializing_if = "is_none")]
+    pub redirects: Redirects,
+    /// Answers that were not as they were to be.
+    pub wrong: u64,
+    /// In which way, and the first of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wrong_answers: Vec<WrongAnswer>,
     /// The last of it, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -351,11 +421,18 @@ impl StreamingReport {
             bits_per_second: if counted.window > 0 { figures.bytes as f64 * 8.0 / span } else { 0.0 },
             answers: figures.answers,
             counted,
+            connect: Latency::of(&figures.connect),
             first_byte: Latency::of(&figures.first_byte),
+            no_first_byte: Latency::of(&figures.no_first_byte),
             late: Latency::of(&figures.late),
             playing,
             evenness,
             errors: figures.errors,
+            reopened: figures.reopened,
+            server_gone: figures.streams > 0 && figures.unconnected == figures.streams,
+            redirects: figures.redirects,
+            wrong: figures.wrong,
+            wrong_answers: figures.wrong_answers.clone(),
             failure: figures.failure.clone(),
             interrupted: figures.interrupted,
             own_delay: Latency::of(&figures.delay),
@@ -374,14 +451,22 @@ impl StreamingReport {
     }
 }
 
+fn is_none(redirects: &Redirects) -> bool {
+    *redirects == Redirects::default()
+}
+
 fn playing(figures: &StreamingFigures) -> Playing {
     let to_play = figures.to_play.as_secs_f64();
     Playing {
         start: Latency::of(&figures.start),
+        no_start: Latency::of(&figures.no_start),
         under_runs: Latency::of(&figures.under_runs),
         streams_with_under_runs: figures.dried,
+        stalled: if to_play > 0.0 { figures.stalled.as_secs_f64() / to_play } else { 0.0 },
+        stalled_ns: nanos(figures.stalled),
+        to_play_ns: nanos(figures.to_play),
         disturbed_under_runs: figures.disturbed_under_runs,
-        stalled: if to_play > 0.0 { figures.under_runs.total() * 1e-9 / to_play } else { 0.0 },
+        disturbed_ns: nanos(figures.disturbed),
     }
 }
 

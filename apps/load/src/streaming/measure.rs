@@ -30,8 +30,12 @@ pub const KNOWN_AFTER: Duration = Duration::from_millis(250);
 /// What one stream plays, and what it was given second by second.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// When it first asked.
+    /// When its first connection was to be opened.
     begun: Option<Time>,
+    /// When the request at hand was asked, until the first byte of its answer is there.
+    asked: Option<Time>,
+    /// Whether anything was answered.
+    answered: bool,
     player: Option<Player>,
     seconds: Seconds,
 }
@@ -39,12 +43,22 @@ pub struct Flow {
 impl Flow {
     pub fn new(plan: &StreamingPlan) -> Self {
         let player = plan.player.map(|player| Player::new(plan.rate, player.buffer, player.share));
-        Self { begun: None, player, seconds: Seconds::default() }
+        Self { begun: None, asked: None, answered: false, player, seconds: Seconds::default() }
     }
 
-    /// It asks.
+    /// A connection is to be opened: what it waits for begins here.
     pub fn begin(&mut self, now: Time) {
         self.begun.get_or_insert(now);
+    }
+
+    /// It asks for something.
+    pub const fn ask(&mut self, now: Time) {
+        self.asked = Some(now);
+    }
+
+    /// It asks for the same again, elsewhere.
+    pub const fn take_back(&mut self) {
+        self.asked = None;
     }
 
     /// Bytes of content that are taken, at most.
@@ -64,12 +78,12 @@ impl Flow {
     }
 }
 
-/// Nothing was to play on a stream, from a time on and for so long.
+/// Nothing was to play on a stream, from one time to the other.
 #[derive(Clone, Copy, Debug)]
 struct UnderRun {
     stream: usize,
     since: Time,
-    length: Duration,
+    until: Time,
 }
 
 /// The account of one silo or thread.
@@ -81,6 +95,8 @@ pub struct Measure {
     under_runs: VecDeque<UnderRun>,
     /// By stream, whether it had one.
     dried: Vec<bool>,
+    /// By second, how long there was nothing to play, in nanoseconds.
+    dry: Vec<u64>,
     /// When the generator is to be called.
     due: Time,
     tolerance: Duration,
@@ -102,6 +118,7 @@ impl Measure {
             window: Window::new(plan.duration()),
             under_runs: VecDeque::new(),
             dried: vec![false; plan.load.connections as usize],
+            dry: Vec::new(),
             due: Time::ZERO,
             tolerance,
             plays: plan.player.is_some(),
@@ -165,6 +182,26 @@ impl Measure {
         self.publish(stage);
     }
 
+    /// A connection that was begun then is ready.
+    pub fn on_connected(&mut self, now: Time, begun: Time) {
+        self.figures.connect.record(nanos(now.since(begun)));
+    }
+
+    /// The first byte is there of what a stream asked for.
+    pub fn on_first_byte(&mut self, now: Time, flow: &mut Flow) {
+        if let Some(asked) = flow.asked.take() {
+            flow.answered = true;
+            self.figures.first_byte.record(nanos(now.since(asked)));
+        }
+    }
+
+    /// What a stream asked for is not answered any more.
+    pub fn on_unanswered(&mut self, now: Time, flow: &mut Flow) {
+        if let Some(asked) = flow.asked.take() {
+            self.figures.no_first_byte.record(nanos(now.since(asked)));
+        }
+    }
+
     /// Content came on a stream.
     pub fn on_content(&mut self, now: Time, stream: usize, flow: &mut Flow, bytes: u64) {
         if self.window.has(now) {
@@ -179,6 +216,8 @@ impl Measure {
         });
         match heard {
             None if flow.seconds.is_begun() => {}
+            // What begins behind the window did not begin in it. It goes on as it was: nothing is taken faster.
+            None | Some(Heard::Started) if self.window.is_over(now) => {}
             None | Some(Heard::Started) => {
                 flow.seconds.begin(&self.window, now);
                 self.figures.under_way += 1;
@@ -188,32 +227,39 @@ impl Measure {
             }
             Some(Heard::Resumed(length)) => {
                 let since = Time::from_nanos(now.as_nanos().saturating_sub(nanos(length)));
-                self.note_under_run(stream, since, length);
+                self.note_under_run(stream, since, now);
             }
             Some(Heard::Same) => {}
         }
     }
 
-    /// One that ended, or the window did.
-    fn note_under_run(&mut self, stream: usize, since: Time, length: Duration) {
-        if self.window.has(since) {
-            let length = length.min(self.window.after(since));
-            self.under_runs.push_back(UnderRun { stream, since, length });
+    /// One that ended, or the window did. It may have begun before the window.
+    fn note_under_run(&mut self, stream: usize, since: Time, until: Time) {
+        let Some(ends) = self.window.ends() else { return };
+        let until = until.min(ends);
+        if self.window.parts(since, until).next().is_some() {
+            self.under_runs.push_back(UnderRun { stream, since, until });
         }
     }
 
-    /// Counts those of which is known by `now` whether they began in a second that counts.
+    /// Counts those of which is known by `now` which of their seconds count: one that touches such a second, with all
+    /// of its length.
     fn judge_under_runs(&mut self, now: Time) {
         while let Some(one) = self.under_runs.front().copied() {
-            if one.since + one.length + KNOWN_AFTER > now {
+            if one.until + KNOWN_AFTER > now {
                 return;
             }
             self.under_runs.pop_front();
-            if self.window.index(one.since).is_some_and(|second| self.window.left_out(second).is_some()) {
+            let mut counts = false;
+            for (second, part) in self.window.parts(one.since, one.until) {
+                add(&mut self.dry, second, part);
+                counts |= self.window.left_out(second).is_none();
+            }
+            if !counts {
                 self.figures.disturbed_under_runs += 1;
                 continue;
             }
-            self.figures.under_runs.record(nanos(one.length));
+            self.figures.under_runs.record(nanos(one.until.since(one.since)));
             let was = core::mem::replace(&mut self.dried[one.stream], true);
             self.figures.dried += u64::from(!was);
         }
@@ -222,21 +268,65 @@ impl Measure {
     /// All is over.
     pub fn finish(mut self, flows: impl Iterator<Item = Flow>) -> StreamingFigures {
         let Some(ends) = self.window.ends() else { return self.figures };
-        for (stream, mut flow) in flows.enumerate() {
-            if let Some(player) = &mut flow.player {
-                player.look(ends);
-                self.figures.to_play += player.started().map_or(Duration::ZERO, |started| self.window.after(started));
-                if let Some(since) = player.dry_since() {
-                    self.note_under_run(stream, since, ends.since(since));
-                }
-            }
-            let due = flow.due(self.rate);
-            flow.seconds.finish(&self.window, due, &mut self.figures);
+        let mut to_play = Vec::new();
+        for (stream, flow) in flows.enumerate() {
+            self.finish_stream(stream, flow, ends, &mut to_play);
         }
         self.judge_under_runs(Time::MAX);
+        let of = |times: &[u64], second: u32| times.get(second as usize).copied().unwrap_or(0);
         for second in 0..self.window.seconds() {
-            self.figures.second(second).left_out = self.window.left_out(second);
+            let left_out = self.window.left_out(second);
+            let (dry, due) = (of(&self.dry, second), of(&to_play, second));
+            let one = self.figures.second(second);
+            one.left_out = left_out;
+            if left_out.is_some() {
+                self.figures.disturbed += Duration::from_nanos(dry);
+            } else {
+                one.stalled_ns = dry;
+                self.figures.stalled += Duration::from_nanos(dry);
+                self.figures.to_play += Duration::from_nanos(due);
+            }
         }
         self.figures
     }
+
+    /// The account of a stream that is over. One that did not begin waits still, since its first connect.
+    fn finish_stream(&mut self, stream: usize, mut flow: Flow, ends: Time, to_play: &mut Vec<u64>) {
+        // One that was not even to be opened is due all the time.
+        let begun = flow.begun.or(self.window.begins()).unwrap_or(ends).min(ends);
+        let asked = if flow.answered { flow.asked } else { Some(begun) };
+        if let Some(asked) = asked.filter(|asked| *asked < ends) {
+            self.figures.no_first_byte.record(nanos(ends.since(asked)));
+        }
+        let mut due = flow.due(self.rate);
+        if let Some(player) = &mut flow.player {
+            player.look(ends);
+            let started = player.started().filter(|at| *at < ends);
+            let since = started.unwrap_or(begun);
+            for (second, part) in self.window.parts(since, ends) {
+                add(to_play, second, part);
+            }
+            let dry_since = if started.is_some() {
+                player.dry_since()
+            } else {
+                self.figures.no_start.record(nanos(ends.since(begun)));
+                due = Due::Since { rate: self.rate, since: begun, received: 0 };
+                Some(begun)
+            };
+            if let Some(since) = dry_since {
+                self.note_under_run(stream, since, ends);
+            }
+        }
+        flow.seconds.begin(&self.window, begun);
+        flow.seconds.finish(&self.window, due, &mut self.figures);
+    }
+}
+
+/// Adds a span to that of its second.
+fn add(seconds: &mut Vec<u64>, second: u32, part: Duration) {
+    let second = second as usize;
+    if seconds.len() <= second {
+        seconds.resize(second + 1, 0);
+    }
+    seconds[second] += nanos(part);
 }

@@ -1,5 +1,6 @@
 //! What streams are to do.
 
+use super::order::{self, ORDER_LIMIT};
 use super::player::{PlayRate, SEGMENT};
 use crate::plan::{Plan, PlanError, Request, Reuse, Stop, Weighted};
 use crate::schedule::Arrival;
@@ -21,6 +22,9 @@ pub struct StreamingPlan {
     pub rate: PlayRate,
     /// How each plays; none: all that comes is taken at once, and held against the rate.
     pub player: Option<PlayerPlan>,
+    /// Whether each stream begins with another request: the n-th of all threads and silos with the n-th in turn.
+    /// Else all begin with the first.
+    pub spread: bool,
 }
 
 /// A player.
@@ -73,6 +77,12 @@ impl StreamingPlan {
             ),
             (load.http2.is_some(), "streams are asked for over HTTP/1.1"),
             (asks(Request::is_head), "an answer to HEAD has no content to play"),
+            (
+                order::length(&load.requests) > ORDER_LIMIT,
+                "each request is asked for as often as its weight says, and all in turn: 4,194,304 times at most",
+            ),
+            (load.cookies, "a stream keeps no cookies: what it asks for goes by its turn, and not by who it is"),
+            (load.url_rows.is_some(), "streams have figures of their seconds, and none of each URL"),
             (asks(|request| request.script.is_some()), "streams are asked for without templates"),
             (
                 load.reuse != Reuse::KeepAlive || load.pipeline > 1 || load.active.is_some(),

@@ -32,11 +32,25 @@ pub struct Stream {
     pub line: Line,
     /// Where in an answer it is.
     pub reader: ResponseReader,
+    /// When the connection was begun.
+    pub since: Time,
+    /// Whether the last connect failed.
+    pub is_unconnected: bool,
     /// Whether the connection can carry another request.
     pub keeps: bool,
-    /// When the answer under way was asked for, until its first byte is there.
-    pub asked: Option<Time>,
-    /// The number of its next request.
+    /// Requests that were answered on it.
+    pub answers: u32,
+    /// Which of the plan's requests was asked for last.
+    pub number: u16,
+    /// Whether anything came since.
+    pub came: bool,
+    /// The status of its answer.
+    pub status: u16,
+    /// It is a redirect, which may be followed: nothing of it is played.
+    pub leads: bool,
+    /// It is not as it was to be.
+    pub wrong: bool,
+    /// The place of its next request, among those in turn.
     pub next: usize,
     /// Until when the player takes nothing.
     pub paused: Option<Time>,
@@ -49,15 +63,22 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// One that was not started yet.
-    pub fn new(flow: Flow) -> Self {
+    /// One that was not started yet, and will ask for what is in turn at `next`.
+    pub fn new(flow: Flow, next: usize) -> Self {
         Self {
             id: None,
             line: Line::Closed,
             reader: ResponseReader::new(),
+            since: Time::ZERO,
+            is_unconnected: false,
             keeps: true,
-            asked: None,
-            next: 0,
+            answers: 0,
+            number: 0,
+            came: false,
+            status: 0,
+            leads: false,
+            wrong: false,
+            next,
             paused: None,
             is_at_end: false,
             pause: Duration::ZERO,
@@ -66,9 +87,17 @@ impl Stream {
     }
 
     /// It has a connection, which is being opened.
-    pub fn begin_connecting(&mut self, id: ConnId) {
+    pub fn begin_connecting(&mut self, id: ConnId, now: Time) {
         (self.id, self.line, self.keeps) = (Some(id), Line::Connecting, true);
-        (self.asked, self.paused, self.is_at_end, self.pause) = (None, None, false, Duration::ZERO);
+        (self.since, self.answers) = (now, 0);
+        (self.paused, self.is_at_end, self.pause) = (None, false, Duration::ZERO);
         self.reader = ResponseReader::new();
+    }
+
+    /// It asks for one of the plan's requests, the next in turn.
+    pub const fn begin_asking(&mut self, number: u16) {
+        self.next = self.next.wrapping_add(1);
+        (self.line, self.number, self.reader) = (Line::Asked, number, ResponseReader::new());
+        (self.came, self.status, self.leads, self.wrong) = (false, 0, false, false);
     }
 }

@@ -38,6 +38,11 @@ impl Window {
         self.seconds = self.began.map_or(0, |_| self.index(now).unwrap_or(0));
     }
 
+    /// When it began.
+    pub const fn begins(&self) -> Option<Time> {
+        self.began
+    }
+
     /// When it ends; none before it began.
     pub fn ends(&self) -> Option<Time> {
         Some(self.began? + SECOND * self.seconds)
@@ -59,9 +64,21 @@ impl Window {
         self.index(now).is_some_and(|second| second < self.seconds)
     }
 
-    /// How much of it is left after this time; all, where that is before it.
-    pub fn after(&self, time: Time) -> Duration {
-        self.began.zip(self.ends()).map_or(Duration::ZERO, |(began, ends)| ends.since(time.max(began)))
+    /// Whether it is over by this time.
+    pub fn is_over(&self, now: Time) -> bool {
+        self.ends().is_some_and(|ends| now >= ends)
+    }
+
+    /// What of a span lies in each of its seconds: those that the span touches, in turn.
+    pub fn parts(&self, from: Time, until: Time) -> impl Iterator<Item = (u32, Duration)> + use<> {
+        let (began, ends) = self.began.zip(self.ends()).unwrap_or((Time::MAX, Time::MAX));
+        let (from, until) = (from.max(began), until.min(ends));
+        let first = self.index(from).unwrap_or(self.seconds);
+        let part = move |second: u32| {
+            let start = (began + SECOND * second).max(from);
+            (second, until.min(began + SECOND * second.saturating_add(1)).since(start))
+        };
+        (first..self.seconds).map(part).take_while(|(_, part)| !part.is_zero())
     }
 
     /// When a second ends.

@@ -13,4 +13,6 @@ mod mixes;
 mod open_loop;
 mod report;
 mod streaming;
+mod streaming_failures;
+mod streaming_requests;
 mod world;

@@ -33,7 +33,8 @@ const EXIT_CODES: &str = "Exit code:
   2  the command line makes no sense
   3  an objective of --expect is missed, or --find-max found no rate
   4  nothing to go by: no response came in the measured window, or no connection to the server was left at its end
-  5  --find-max is INVALID: other programs, or the hypervisor, spoilt too many runs for an answer
+  5  --find-max is INVALID: other programs, or the hypervisor, spoilt too many runs for an answer; or --bulk or --stream
+     is, of which nothing counts
   6  with --strict: the figures cannot be trusted
   130  it was interrupted; what was measured until then is printed
 
@@ -167,7 +168,7 @@ struct RequestArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     urls: Option<PathBuf>,
 
-    /// Count a request that takes longer than this as failed
+    /// Count a request that takes longer than this as failed; with --stream one on which nothing came for so long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::nonzero_duration)]
     timeout: Duration,
 }
@@ -220,8 +221,8 @@ struct GoalArgs {
     ///
     /// Figures: p50, p99.9 and any other percentile, mean, min, max, stdev,
     /// lag99 (schedule lag), connect99, errors, timeouts, notok, wrong, rate,
-    /// achieved. With --stream: ttfb99 (time to the first byte), late99 (behind what was due), errors;
-    /// with --buffer start99 (time to playing), underruns, underrun99, stalled; without within1, within2
+    /// achieved. With --stream: connect99, ttfb99 (time to the first byte), late99 (behind what was due), errors,
+    /// wrong; with --buffer start99 (time to playing), underruns, underrun99, stalled; without within1, within2
     /// (segments in a second), drift99 (over 10 s). Relations: < <= > >=, and = for counts.
     #[arg(long = "expect", value_name = "OBJECTIVE", value_parser = objectives)]
     expect: Vec<Objectives>,
@@ -258,19 +259,25 @@ struct GoalArgs {
     /// sent count when the peer acknowledged them. Each interval has a line with what was sent
     /// again, the congestion window and the round-trip time, by the kernel (TCP_INFO) or our own stack.
     #[arg(long, value_enum, value_name = "WAY", num_args = 0..=1, default_missing_value = "up",
-          conflicts_with_all = ["rate", "requests", "sweep", "find_max", "active", "pipeline"])]
+          conflicts_with_all = ["rate", "requests", "sweep", "find_max", "active", "pipeline", "find_start",
+                                "find_precision", "procs", "csv", "mix", "buffer", "play_at", "stream_start"])]
     bulk: Option<BulkArg>,
 
     /// Have each connection be a stream of this many bits a second, as in 5Mbit, and count who has it
     ///
-    /// Each asks for the URL, or for those of --urls or in brackets in turn, over and over. What comes is held
-    /// against the rate, in each second and over ten of them: for servers that pace (limit_rate,
-    /// --max-pacing-rate), with long answers. With --buffer it is played. Seconds in which the hypervisor had a
-    /// core, or the generator was late, are left out and counted.
+    /// Each asks for the URL, or for those of --urls or in brackets in turn, over and over, each as often as its
+    /// weight says. What comes is held against the rate, in each second and over ten of them: for servers that pace
+    /// (limit_rate, --max-pacing-rate), with long answers. With --buffer it is played. Seconds in which the
+    /// hypervisor had a core, or the generator was late, are left out and counted.
     #[arg(long, value_name = "RATE",
           conflicts_with_all = ["rate", "requests", "sweep", "find_max", "active", "pipeline", "bulk", "close",
-                                "reuse"])]
+                                "reuse", "closer", "find_start", "find_precision", "procs", "csv", "server_pid",
+                                "server_page", "mix"])]
     stream: Option<BitRate>,
+
+    /// With --stream: which request each stream begins with, where there are several
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = StreamStart::Together, requires = "stream")]
+    stream_start: StreamStart,
 
     /// With --stream: play it, from a buffer that holds this time
     ///
@@ -340,6 +347,15 @@ enum Closer {
     Server,
     /// We, after the last response
     Client,
+}
+
+/// What streams begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum StreamStart {
+    /// All with the first
+    Together,
+    /// The n-th stream with the n-th request in turn: a store of films is asked for all over
+    Spread,
 }
 
 /// Which way bytes go.

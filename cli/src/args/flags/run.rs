@@ -10,7 +10,8 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(in crate::args) struct RunArgs {
-    /// The link that the program's connections come by: tap:NAME or memif:PATH, with options as for serve
+    /// The link that the program's connections come by: tap:NAME, af_xdp:INTERFACE or memif:PATH, with options as for
+    /// serve
     #[arg(long, value_name = "LINK")]
     link: String,
 

@@ -22,7 +22,7 @@ fn ask(conn: &mut Conn, data: u32, ends: bool, out: &mut Vec<u8>) -> Option<u32>
     let fields = fields
         .into_iter()
         .map(|(name, value)| (HeaderField::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental));
-    conn.open(Question { data, ends, is_head: false, head_max: 4_096 }, fields, out)
+    conn.open(Question { data, ends, is_head: false, head_max: 4_096, waits: false }, fields, out)
 }
 
 /// What bytes mean, in words; or what the connection ends by.
@@ -250,6 +250,46 @@ fn what_is_wrong_with_a_connection_ends_it() {
         told(&mut conn, &data(1, 16_384, false).repeat(8), &mut out).is_ok_and(|all| all.len() == 8),
         "twice as much"
     );
+}
+
+/// Of an answer that nobody takes yet little comes, whatever is given back of it; once somebody does, as much as for
+/// others.
+#[test]
+fn who_waits_has_a_little_window() {
+    let (mut conn, mut out) = opened();
+    let fields = || [(HeaderField::new(b":method", b"GET"), Indexing::Incremental)].into_iter();
+    let question = |waits| Question { data: 8, ends: true, is_head: false, head_max: 4_096, waits };
+    assert_eq!(conn.open(question(true), fields(), &mut out), Some(3));
+    let kinds = |out: &mut Vec<u8>| {
+        let (mut at, mut all) = (0, Vec::new());
+        while let Some(head) = FrameHead::read(&out[at..]) {
+            at += HEAD + head.length as usize;
+            let increment = out[at - 4..at].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+            all.push((head.kind, head.stream, if head.kind == Kind::WindowUpdate { increment } else { 0 }));
+        }
+        out.clear();
+        all
+    };
+    assert_eq!(kinds(&mut out), [(Kind::Headers, 3, 0)]);
+    let mut bytes = [headers(3, &[(":status", "200")], false), data(3, 2_048, false)].concat();
+    assert!(told(&mut conn, &bytes, &mut out).is_ok_and(|all| all.len() == 2));
+    conn.give_back(3, 2_048, &mut out);
+    conn.give_back(3, 0, &mut out);
+    assert_eq!(kinds(&mut out), [(Kind::WindowUpdate, 3, 2_048)]);
+    conn.widen(3, &mut out);
+    conn.widen(3, &mut out);
+    assert_eq!(kinds(&mut out), [(Kind::WindowUpdate, 3, 65_536 - 2_048)]);
+    bytes = data(3, 16_384, false).repeat(4);
+    assert!(told(&mut conn, &bytes, &mut out).is_ok_and(|all| all.len() == 4));
+    assert_eq!(conn.open(question(false), fields(), &mut out), Some(5));
+    assert_eq!(kinds(&mut out), [(Kind::Headers, 5, 0), (Kind::WindowUpdate, 5, 65_536 - 2_048)]);
+    conn.reset(3, ErrorCode::CANCEL, &mut out);
+    assert_eq!(conn.grown, 0);
+    let (mut conn, mut out) = opened();
+    assert_eq!(conn.open(question(true), fields(), &mut out), Some(3));
+    let bytes = [headers(3, &[(":status", "200")], false), data(3, 2_049, false)].concat();
+    let all = told(&mut conn, &bytes, &mut out).expect("the stream's");
+    assert!(all.iter().any(|told| told.contains("upstream violated stream flow control")), "{all:?}");
 }
 
 #[test]

@@ -219,9 +219,12 @@ pub fn bulk(page: &mut Page, whole: &Value) {
 }
 
 /// Times of streams that are to have a rate.
-const STREAM_TIMES: [(&str, &str); 5] = [
+const STREAM_TIMES: [(&str, &str); 8] = [
+    ("/connect", "connect, and TLS handshake"),
     ("/first_byte", "request to first byte"),
-    ("/playing/start", "first request to playing"),
+    ("/no_first_byte", "waited for first bytes that did not come"),
+    ("/playing/start", "first connect to playing"),
+    ("/playing/no_start", "waited by those that never played"),
     ("/playing/under_runs", "nothing to play"),
     ("/late", "behind at the end of a second"),
     ("/own_delay", "generator called late"),
@@ -236,24 +239,42 @@ const OFF: [Column; 6] = [
     ("max", "/of/max", Shown::Plain),
 ];
 
-const STREAM_SHARES: [Column; 5] = [
+const STREAM_SHARES: [Column; 9] = [
     ("within one segment", "/evenness/within_one", Shown::Share),
     ("within two", "/evenness/within_two", Shown::Share),
     ("of the time without anything to play", "/playing/stalled", Shown::Share),
+    ("under-runs", "/playing/under_runs/samples", Shown::Count),
     ("streams with under-runs", "/playing/streams_with_under_runs", Shown::Count),
+    ("streams that never played", "/playing/no_start/samples", Shown::Count),
     ("streams under way", "/under_way", Shown::Count),
+    ("answers", "/answers", Shown::Count),
+    ("answers not as wanted", "/wrong", Shown::Count),
+];
+
+/// What lies in seconds that do not count.
+const STREAM_DISTURBED: [Column; 2] = [
+    ("under-runs", "/playing/disturbed_under_runs", Shown::Count),
+    ("without anything to play, all streams together", "/playing/disturbed_ns", Shown::Time),
 ];
 
 /// Streams that are to have a rate.
 pub fn streams(page: &mut Page, whole: &Value) {
     let (all, rate) = (text(whole, "/setup/connections"), number(whole, "/setup/rate").unwrap_or(0.0));
+    let streams = if all == "1" { "stream" } else { "streams" };
+    let urls = match number(whole, "/setup/requests") {
+        Some(urls) if urls > 1.0 => format!(", of {urls:.0} URLs in turn"),
+        _ => String::new(),
+    };
     let received = si(number(whole, "/bits_per_second").unwrap_or(0.0), "bit/s");
-    page.head.answer.push(format!("{all} streams of {}: {received} received", si(rate, "bit/s")));
+    page.head.answer.push(format!("{all} {streams} of {}{urls}: {received} received", si(rate, "bit/s")));
     page.figure(expected("Objectives", list(whole, "/objectives"), "/objective", "MISSED"));
     page.figure(values("The whole measured time", &STREAM_SHARES, whole));
     let times = STREAM_TIMES.iter().map(|(path, name)| json!({ "name": name, "of": whole.pointer(path) }));
     let times: Vec<Value> = times.filter(|one| number(one, "/of/samples").is_some_and(|n| n > 0.0)).collect();
     page.figure(table("", &LATENCY, &times));
+    if number(whole, "/playing/disturbed_ns").is_some_and(|time| time > 0.0) {
+        page.figure(values("In seconds that do not count", &STREAM_DISTURBED, whole));
+    }
     let off =
         [("/evenness/off_bytes", "bytes, in a second"), ("/evenness/off_over_10s", "parts of what was due, in 10 s")];
     let off = off.iter().map(|(path, name)| json!({ "name": name, "of": whole.pointer(path) }));

@@ -6,6 +6,11 @@ use crate::slab::NONE;
 use crate::socket::{Kind, Told};
 use crate::table::{CHANGED, Descriptor, FAILED, ORPHAN_LINGERS};
 use app::Net;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// How long the peer of a lost connection is asked for.
+const LOST_LINGERS: Duration = Duration::from_secs(3);
 
 impl Calls<'_> {
     /// `dup`: `new`, which is the caller's, refers to what `fd` does. What it
@@ -101,6 +106,17 @@ impl Calls<'_> {
                 }
             }
         }
+    }
+
+    /// A connection of another process with the same addresses, which was killed: its peer is to hear
+    /// that nobody has it any more. What it expects is not known, and asked for as RFC 9293 section
+    /// 3.5.1 has it: a SYN of the same flow, which the peer acknowledges (RFC 5961 section 4.2), for
+    /// which it is reset. A peer that does not answer is forgotten.
+    pub fn end_lost(&mut self, remote: SocketAddr, local: SocketAddr) {
+        // One that this process has is not lost.
+        let Ok(id) = self.stack.open_from(Some(local.ip()), local.port(), remote) else { return };
+        let until = self.stack.now() + LOST_LINGERS;
+        self.stack.set_timer(id, Some(until));
     }
 
     /// `connect` to no address (`AF_UNSPEC`): the socket is as new, but for its

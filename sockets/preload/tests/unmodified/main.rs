@@ -1,6 +1,8 @@
-//! The distribution's nginx, unmodified, on our stack: by `nearside run` over a TAP device, with the
-//! kernel as the client.
+//! The distribution's nginx, unmodified, on our stack: by `nearside run` over each kind of link, with
+//! the kernel as the client.
 
+mod links;
+mod memif;
 mod programs;
 mod server;
 mod serves;

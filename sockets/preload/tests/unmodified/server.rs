@@ -1,6 +1,6 @@
 //! The distribution's nginx, with a configuration and files of the test's own.
 
-use interop::{Nearside, Program, Running, output, scratch, wait_for};
+use interop::{Nearside, Program, Running, ip, output, scratch, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,6 +15,27 @@ pub const CURL: Program = Program::new("curl", "curl");
 /// Bytes of the large file: many times what a connection's buffers hold.
 pub const LARGE: usize = 3_000_000;
 
+/// The link that a program's connections come by, with the kernel at its other end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Over {
+    /// A TAP device.
+    Tap,
+    /// A pair of virtual Ethernet interfaces with so many queues, over AF_XDP.
+    Xdp { queues: u16 },
+}
+
+impl Over {
+    /// Sets up what is the kernel's, and tells how the link is written.
+    pub fn prepare(self) -> &'static str {
+        let Self::Xdp { queues } = self else { return "tap:near0,addr=10.9.0.1/24" };
+        let count = format!("numrxqueues {queues} numtxqueues {queues}");
+        ip(&format!("link add near0 {count} type veth peer name far0 {count}"));
+        ip("addr add 10.9.0.1/24 dev far0");
+        ["near0", "far0"].iter().for_each(|end| ip(&format!("link set {end} up")));
+        "af_xdp:near0"
+    }
+}
+
 /// nginx with its configuration in a folder of the test's own.
 pub struct Server {
     keeper: Running,
@@ -24,8 +45,28 @@ pub struct Server {
 
 impl Server {
     /// Starts it as a daemon, with workers that have given root up, and waits until it answers.
-    pub fn start(test: &str, more: &str) -> Self {
-        let folder = scratch(test);
+    pub fn start(over: Over, test: &str) -> Self {
+        let name = match over {
+            Over::Tap => "tap".to_owned(),
+            Over::Xdp { queues } => format!("xdp{queues}"),
+        };
+        let folder = scratch(&format!("run-{test}-{name}"));
+        let mut this = Self::start_in(folder, over.prepare(), 1);
+        this.keeper.wait_until_open("10.9.0.2:80");
+        wait_for("nginx's pid file", || this.master().is_some());
+        this
+    }
+
+    /// Starts it with so many workers, as the server of a memif interface in its folder.
+    pub fn start_over_memif(test: &str, workers: usize) -> Self {
+        let folder = scratch(&format!("run-{test}-memif"));
+        let link = format!("memif:{}", folder.join("link").display());
+        let this = Self::start_in(folder, &link, workers);
+        wait_for("nginx's pid file", || this.master().is_some());
+        this
+    }
+
+    fn start_in(folder: PathBuf, link: &str, workers: usize) -> Self {
         fs::create_dir_all(folder.join("html")).unwrap();
         let large: Vec<u8> = (0..LARGE).map(|at| (at * 7 / 3) as u8).collect();
         fs::write(folder.join("html/large"), large).unwrap();
@@ -33,30 +74,13 @@ impl Server {
         // Whoever the worker is, it may read.
         let readable = Command::new("chmod").args(["-R", "a+rX"]).arg(&folder).status().unwrap();
         assert!(readable.success());
-        let here = folder.display();
-        let configuration = format!(
-            "worker_processes 1; pid {here}/pid; error_log {here}/error info; {more}
-             events {{ worker_connections 512; }}
-             http {{
-                 access_log {here}/access; sendfile on; client_body_temp_path {here}/body;
-                 server {{
-                     listen 80; listen [::]:81 ipv6only=off;
-                     location / {{ root {here}/html; }}
-                     location = /pid {{ return 200 $pid; }}
-                     location = /whole {{ return 200 $remote_addr:$server_addr:$server_port; }}
-                 }}
-             }}"
-        );
-        fs::write(folder.join("nginx.conf"), configuration).unwrap();
-        for old in ["pid", "access"] {
+        fs::write(folder.join("nginx.conf"), configuration(&folder, workers)).unwrap();
+        for old in ["pid", "access", "done", "done-seen"] {
             let _ = fs::remove_file(folder.join(old));
         }
-        let mut command = Nearside::command(["run", "--link", "tap:near0,addr=10.9.0.1/24", "--addr", "10.9.0.2/24"]);
+        let mut command = Nearside::command(["run", "--link", link, "--addr", "10.9.0.2/24"]);
         command.arg("--library").arg(library()).arg("--").args(nginx(&folder));
-        let mut this = Self { keeper: Running::start(&mut command), folder };
-        this.keeper.wait_until_open("10.9.0.2:80");
-        wait_for("nginx's pid file", || this.master().is_some());
-        this
+        Self { keeper: Running::start(&mut command), folder }
     }
 
     /// The number of nginx's master.
@@ -99,6 +123,23 @@ impl Drop for Server {
     }
 }
 
+fn configuration(folder: &Path, workers: usize) -> String {
+    let here = folder.display();
+    format!(
+        "worker_processes {workers}; pid {here}/pid; error_log {here}/error info;
+         events {{ worker_connections 512; }}
+         http {{
+             access_log {here}/access; sendfile on; client_body_temp_path {here}/body;
+             server {{
+                 listen 80; listen [::]:81 ipv6only=off;
+                 location / {{ root {here}/html; }}
+                 location = /pid {{ return 200 $pid; }}
+                 location = /whole {{ return 200 $remote_addr:$server_addr:$server_port; }}
+             }}
+         }}"
+    )
+}
+
 fn nginx(folder: &Path) -> Vec<String> {
     ["nginx".to_owned(), "-c".to_owned(), folder.join("nginx.conf").display().to_string()].into()
 }
@@ -130,7 +171,8 @@ pub fn worker() -> i32 {
 pub fn ask(path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect("10.9.0.2:80")?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+    // In one piece: a second one would wait until the first is acknowledged (RFC 9293 section 3.7.4).
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let whole = answer.split_once("\r\n\r\n").filter(|(head, _)| head.starts_with("HTTP/1.1 200 "));

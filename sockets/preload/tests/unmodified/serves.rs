@@ -1,18 +1,18 @@
 //! One worker at a time: files, slow readers, reloads, other servers that it asks.
 
-use crate::server::{CURL, LARGE, NGINX, Server, get, is_followed, send, worker};
+use crate::server::{CURL, LARGE, NGINX, Over, Server, get, is_followed, send, worker};
 use interop::{in_namespace, output, wait_for};
 use rustix::process::Signal;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-#[test]
-fn nginx_serves_as_it_is() {
-    in_namespace(&[NGINX, CURL], || {
-        let mut server = Server::start("run-serves", "");
+pub fn nginx_serves_as_it_is(over: Over) {
+    in_namespace(&[NGINX, CURL], move || {
+        let mut server = Server::start(over, "serves");
         assert_eq!(get(&["/small", "/small"]), "a small file\na small file\n");
         assert_eq!(get(&["/whole"]), "10.9.0.1:10.9.0.2:80");
         assert_eq!(get(&[":81/whole"]), "::ffff:10.9.0.1:::ffff:10.9.0.2:81");
@@ -31,10 +31,9 @@ fn nginx_serves_as_it_is() {
 }
 
 /// A client that reads at leisure holds nobody up, and gets all.
-#[test]
-fn a_slow_reader_gets_all() {
-    in_namespace(&[NGINX, CURL], || {
-        let server = Server::start("run-slow", "");
+pub fn a_slow_reader_gets_all(over: Over) {
+    in_namespace(&[NGINX, CURL], move || {
+        let server = Server::start(over, "slow");
         let mut slow = TcpStream::connect("10.9.0.2:80").unwrap();
         slow.write_all(b"GET /large HTTP/1.0\r\n\r\n").unwrap();
         assert_eq!(get(&["/small"]), "a small file\n");
@@ -45,13 +44,20 @@ fn a_slow_reader_gets_all() {
     });
 }
 
-#[test]
-fn a_worker_that_is_killed_is_replaced() {
-    in_namespace(&[NGINX, CURL], || {
-        let _server = Server::start("run-killed", "");
+pub fn a_worker_that_is_killed_is_replaced(over: Over) {
+    in_namespace(&[NGINX, CURL], move || {
+        let _server = Server::start(over, "killed");
         for _ in 0..5 {
             let killed = worker();
+            // Clients that wait for nothing hear of it as well.
+            let mut idle: Vec<_> = (0..20).map(|_| TcpStream::connect("10.9.0.2:80").unwrap()).collect();
+            assert_eq!(worker(), killed, "all are its");
             send(killed, Signal::KILL);
+            for client in &mut idle {
+                client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+                let failed = client.read(&mut [0]).expect_err("it is reset");
+                assert_eq!(failed.kind(), ErrorKind::ConnectionReset, "{failed}");
+            }
             wait_for("another worker", || {
                 let asked = Command::new("curl").args(["-s", "--max-time", "5", "http://10.9.0.2/pid"]).output();
                 let answer = String::from_utf8(asked.unwrap().stdout).unwrap();
@@ -61,10 +67,9 @@ fn a_worker_that_is_killed_is_replaced() {
     });
 }
 
-#[test]
-fn nginx_reloads_and_changes_its_binary() {
-    in_namespace(&[NGINX, CURL], || {
-        let mut server = Server::start("run-reload", "");
+pub fn nginx_reloads_and_changes_its_binary(over: Over) {
+    in_namespace(&[NGINX, CURL], move || {
+        let mut server = Server::start(over, "reload");
         for _ in 0..5 {
             let old = worker();
             server.command("reload");
@@ -84,10 +89,9 @@ fn nginx_reloads_and_changes_its_binary() {
 }
 
 /// The program's port is nobody else's, and the kernel's clients hear that nobody answers there.
-#[test]
-fn the_kernel_has_the_port_and_nobody_behind_it() {
-    in_namespace(&[NGINX, CURL], || {
-        let mut server = Server::start("run-port", "");
+pub fn the_kernel_has_the_port_and_nobody_behind_it(over: Over) {
+    in_namespace(&[NGINX, CURL], move || {
+        let mut server = Server::start(over, "port");
         assert_eq!(TcpListener::bind("0.0.0.0:80").unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
         for _ in 0..3 {
             let mut client = TcpStream::connect("10.9.0.1:80").unwrap();
@@ -101,10 +105,9 @@ fn the_kernel_has_the_port_and_nobody_behind_it() {
 }
 
 /// An nginx that asks another server on the link, and one on loopback.
-#[test]
-fn nginx_passes_requests_on() {
-    in_namespace(&[NGINX, CURL], || {
-        let server = Server::start("run-proxy", "");
+pub fn nginx_passes_requests_on(over: Over) {
+    in_namespace(&[NGINX, CURL], move || {
+        let server = Server::start(over, "proxy");
         let configuration = server.folder.join("nginx.conf");
         let text = fs::read_to_string(&configuration).unwrap();
         let passing = "location = /far { proxy_pass http://10.9.0.1:8001; } location = /near { proxy_pass http://127.0.0.1:8002; }";

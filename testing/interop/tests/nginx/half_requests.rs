@@ -18,6 +18,9 @@ const CONF: &str = "\
     server { listen 127.0.0.1:80; server_name first; location / { return 200 ok; } location /hung { return 444; }\n\
     location /kept/ { proxy_pass http://127.0.0.1:81; }\n\
     location /streamed/ { proxy_request_buffering off; proxy_pass http://127.0.0.1:81; }\n\
+    location /tried/ { try_files /none =404; } location = /file { alias /etc/hostname; }\n\
+    location /named/ { try_files /none @kept; } location @kept { proxy_pass http://127.0.0.1:81; }\n\
+    location /asked/ { auth_request /verdict; return 200 ok; } location = /verdict { proxy_pass http://127.0.0.1:81; }\n\
     location /long/ { client_body_timeout 1500ms; proxy_pass http://127.0.0.1:81; } }\n\
     server { listen 127.0.0.1:80; server_name other; access_log other.log l; } }";
 
@@ -30,7 +33,7 @@ enum Then {
 }
 use Then::{Closes, SendsNoMore, Waits};
 
-const SENT: [(&str, Then); 28] = [
+const SENT: [(&str, Then); 36] = [
     ("G", Closes),
     ("GET", SendsNoMore),
     ("GET /1", Waits),
@@ -59,6 +62,15 @@ const SENT: [(&str, Then); 28] = [
     ("GET /kept/7 HTTP/1.1\r\nHost: a\r\n\r\nGET /kept/8 HTTP/1.1\r\nHost: a\r\n\r\n", SendsNoMore),
     ("GET /kept/9 HTTP/1.1\r\nHost: a\r\n\r\nGET /kept/10 HT", Closes),
     ("NONSENSE\r\n\r\n", Waits),
+    // A body is announced, and none of it comes.
+    ("POST /tried/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", SendsNoMore),
+    ("POST /tried/2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", SendsNoMore),
+    ("GET /file HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", SendsNoMore),
+    ("POST /file HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", SendsNoMore),
+    ("POST /named/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", SendsNoMore),
+    ("POST /named/2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", SendsNoMore),
+    ("POST /asked/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", SendsNoMore),
+    ("GET /asked/2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", SendsNoMore),
 ];
 
 /// Takes all that comes, and answers nothing.
@@ -85,7 +97,9 @@ fn asked((bytes, then): (&str, Then)) -> String {
     let mut came = Vec::new();
     // A reset is an end as well.
     let _ = stream.read_to_end(&mut came);
-    String::from_utf8_lossy(&came).lines().filter(|line| line.starts_with("HTTP/")).collect()
+    let came = String::from_utf8_lossy(&came);
+    // Reasons in other words are known.
+    came.lines().filter(|line| line.starts_with("HTTP/")).filter_map(|line| line.get(..12)).collect()
 }
 
 /// How many lines are written of it. What stands behind a request that is passed on goes

@@ -33,6 +33,9 @@ impl Handler for Echo {
         self.next += 1;
         replies.set_mark(id, self.next);
         self.whole.insert(self.next, body == RequestBody::None);
+        if request.path() == b"/last" {
+            replies.set_last(id);
+        }
         match request.path() {
             b"/never" => {}
             b"/refused" => {

@@ -30,6 +30,8 @@ struct Peer {
     /// The last stream and the error of each GOAWAY.
     go_aways: Vec<(u32, u32)>,
     pings: Vec<Vec<u8>>,
+    /// What came behind the first GOAWAY.
+    behind: Vec<Kind>,
     /// Room that was given, by stream.
     given: BTreeMap<u32, usize>,
 }
@@ -49,6 +51,7 @@ impl Peer {
             ended: Vec::new(),
             go_aways: Vec::new(),
             pings: Vec::new(),
+            behind: Vec::new(),
             given: BTreeMap::new(),
         }
     }
@@ -82,6 +85,9 @@ impl Peer {
 
     fn on_frame(&mut self, head: FrameHead, payload: &[u8]) {
         let number = |bytes: &[u8]| u32::from_be_bytes(bytes[..4].try_into().expect("four bytes"));
+        if !self.go_aways.is_empty() {
+            self.behind.push(head.kind);
+        }
         let stream = self.streams.entry(head.stream).or_default();
         match head.kind {
             Kind::Headers => {
@@ -295,6 +301,36 @@ fn the_end_is_told_in_two_steps() {
     world.client.app.ends = true;
     world.until("the end of all", |client| client.closed);
     assert!(world.drain());
+}
+
+/// What ends with an answer is told of behind it, and of a PING before that: clients that fail by what comes
+/// behind GOAWAY (Python's h2) have it whole. One that asks for many more meanwhile is told all the same.
+#[test]
+fn the_last_answer_comes_before_the_word_that_it_is() {
+    for more in [0, 130] {
+        let mut world = echo();
+        let mut peer = Peer::begin(&mut world, 1 << 30);
+        let asked = peer.ask(1, ("POST", "/last"), &[]);
+        world.client.app.to_send.extend_from_slice(&asked);
+        peer.until(&mut world, "a head", |peer| peer.streams.get(&1).is_some_and(|one| !one.fields.is_empty()));
+        for stream in (0..more).map(|at| 3 + 2 * at) {
+            let asked = peer.ask(stream, ("GET", "/b"), &[]);
+            world.client.app.to_send.extend_from_slice(&asked);
+            peer.until(&mut world, "another", |peer| peer.ended.contains(&stream));
+        }
+        assert_eq!(peer.go_aways.len(), usize::from(more > 0));
+        world.client.app.to_send.extend(data(1, b"body", true));
+        peer.until(&mut world, "the word", |peer| peer.ended.contains(&1) && !peer.go_aways.is_empty());
+        assert_eq!(peer.go_aways, [(MAX_STREAM, 0)]);
+        let mut pong = Vec::new();
+        frame::write(&mut pong, Kind::Ping, frame::ACK, 0, &peer.pings[0].clone());
+        world.client.app.to_send.extend_from_slice(&pong);
+        peer.until(&mut world, "the last word", |peer| peer.go_aways.len() == 2);
+        assert_eq!(peer.go_aways[1], (1 + 2 * more, 0));
+        assert!(more > 0 || peer.behind == [Kind::GoAway], "{:?}", peer.behind);
+        world.client.app.ends = true;
+        world.until("the end of all", |client| client.closed);
+    }
 }
 
 /// A client that takes nothing of one answer loses that alone; and one that asks for nothing is told

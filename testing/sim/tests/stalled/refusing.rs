@@ -40,7 +40,7 @@ impl World {
         all
     }
 
-    fn hear(&mut self, upstream: ConnId, bytes: &[u8]) {
+    pub(crate) fn hear(&mut self, upstream: ConnId, bytes: &[u8]) {
         assert_eq!(self.server.on_data(&mut self.net, upstream, bytes), bytes.len());
         for _ in 0..4 {
             let _ = self.server.on_turn(&mut self.net);

@@ -23,14 +23,19 @@ const CONF: &str = "\
     location /made/ { alias {root}/; ssi on; }\n\
     location /asked/ { proxy_pass http://192.0.2.9:81; }\n\
     location /asked/coded/ { gzip on; gzip_types *; gzip_min_length 1; proxy_pass http://192.0.2.9:81; }\n\
+    location /asked/changed/ { sub_filter word other; sub_filter_types *; proxy_pass http://192.0.2.9:81; }\n\
     location = /none { return 204; }\n\
     location /grpc/ { grpc_pass grpc://192.0.2.9:82; }\n\
+    location /streams/ { proxy_pass http://192.0.2.9:82; proxy_http_version 2; }\n\
     }\n\
     {logging}\n\
     }";
 
 /// A server whose requests are logged: where there is one, all that is ready is told of.
-const LOGGING: &str = "server { listen 81 http2; root {root}; access_log {root}/access.log told; }";
+const LOGGING: &str = "log_format counted '$bytes_sent $body_bytes_sent';\
+    server { listen 81 http2; root {root}; access_log {root}/access.log told;\
+    location /asked/ { proxy_pass http://192.0.2.9:81; }\
+    location /counted/ { access_log {root}/counted.log counted; proxy_pass http://192.0.2.9:81; } }";
 
 /// One file, and no other.
 struct Text(String);
@@ -87,6 +92,8 @@ pub(crate) struct Came {
     pub number: u32,
     pub frames: Vec<u8>,
     pub heads: usize,
+    /// Bytes of these, with what frames them.
+    pub head_bytes: usize,
     pub ends: usize,
     pub resets: usize,
     pub body: u64,
@@ -132,7 +139,7 @@ impl MemoryPath {
             }
             at += all;
             match head.kind {
-                Kind::Headers => came.heads += 1,
+                Kind::Headers => (came.heads, came.head_bytes) = (came.heads + 1, came.head_bytes + all),
                 Kind::Data => came.body += u64::from(head.length),
                 Kind::Reset => came.resets += 1,
                 _ => {}

@@ -78,10 +78,7 @@ impl SharedLinks {
             UpstreamTold::Data { data, bytes, ends, .. } => {
                 let spare = &mut self.spare;
                 let Some(one) = self.streams.get_mut(data as usize) else { return };
-                if one.inbox.capacity() == 0 && !bytes.is_empty() {
-                    one.inbox = spare.pop().unwrap_or_default();
-                }
-                one.inbox.extend_from_slice(bytes);
+                one.inbox.add(bytes, spare);
                 if ends {
                     one.end = Some(StreamEnd::Whole(Vec::new()));
                 }

@@ -24,6 +24,8 @@ pub(crate) struct Opening<'a> {
     pub is_head: bool,
     /// Bytes of that, at most.
     pub head_max: u32,
+    /// Its asker takes nothing of a body yet.
+    pub waits: bool,
 }
 
 impl SharedLinks {
@@ -40,8 +42,8 @@ impl SharedLinks {
         link.waiting.retain(|waiting| *waiting != id);
         let mut lower = self.spare.pop().unwrap_or_default();
         let fields = RequestFields::read(opening, &mut lower);
-        let &Opening { ends, is_head, head_max, .. } = opening;
-        let question = Question { data: id.slot, ends, is_head, head_max };
+        let &Opening { ends, is_head, head_max, waits, .. } = opening;
+        let question = Question { data: id.slot, ends, is_head, head_max, waits };
         let place = (link.flushes, link.out.len());
         let opened = link.conn.open(question, fields, &mut link.out);
         lower.clear();
@@ -369,7 +371,7 @@ mod tests {
     #[test]
     fn a_head_becomes_fields_of_which_none_is_of_a_connection() {
         let head = b"POST /a?b HTTP/2.0\r\nX-One: 1 \r\nHost: example.org\r\nConnection: close\r\nTE: gzip\r\nTe: trailers\r\nUpgrade: h2c\r\nCookie: a=b\r\n\r\n";
-        let opening = Opening { head, is_secured: true, ends: true, is_head: false, head_max: 0 };
+        let opening = Opening { head, is_secured: true, ends: true, is_head: false, head_max: 0, waits: false };
         let mut lower = Vec::new();
         let fields: Vec<_> = RequestFields::read(&opening, &mut lower)
             .map(|(field, indexing)| {

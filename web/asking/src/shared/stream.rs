@@ -85,6 +85,44 @@ impl OutPiece {
     }
 }
 
+/// What came of an answer's body, as its asker takes it. That may be as much as a window that grew: what is left is not
+/// moved for each piece that is taken of it.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    bytes: Vec<u8>,
+    /// Those before this one were taken.
+    at: usize,
+}
+
+impl Inbox {
+    /// What waits.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes().is_empty()
+    }
+
+    /// More has come; `spare` has memory for it.
+    pub(super) fn add(&mut self, more: &[u8], spare: &mut Vec<Vec<u8>>) {
+        if self.bytes.capacity() == 0 && !more.is_empty() {
+            self.bytes = spare.pop().unwrap_or_default();
+        }
+        self.bytes.extend_from_slice(more);
+    }
+
+    /// So many bytes were taken. Those that are moved are no more than those.
+    fn pass(&mut self, taken: usize) {
+        self.at = self.at.saturating_add(taken).min(self.bytes.len());
+        if self.at >= self.bytes.len() - self.at {
+            self.bytes.drain(..self.at);
+            self.at = 0;
+        }
+    }
+}
+
 /// A stream, from when its question chooses a connection until that has all of the answer, or gives it up.
 #[derive(Debug, Default)]
 pub(super) struct StreamSlot {
@@ -102,8 +140,8 @@ pub(super) struct StreamSlot {
     pub unsecured: Option<Rc<HandshakeFailure>>,
     /// Heads that came: interim ones, and at last the answer's.
     pub heads: VecDeque<HeadOnStream>,
-    /// Bytes of the body that came, from this one on.
-    pub inbox: Vec<u8>,
+    /// What came of the body.
+    pub inbox: Inbox,
     pub end: Option<StreamEnd>,
     /// Something of the answer came, an interim one too.
     pub is_answered: bool,
@@ -160,7 +198,7 @@ impl SharedLinks {
         let Some(one) = self.streams.get_mut(id.slot as usize).filter(|one| one.generation == id.generation) else {
             return;
         };
-        let mut inbox = core::mem::take(&mut one.inbox);
+        let mut inbox = core::mem::take(&mut one.inbox).bytes;
         *one = StreamSlot { generation: one.generation.wrapping_add(1), ..StreamSlot::default() };
         self.free_streams.push(id.slot);
         if inbox.capacity() > 0 && inbox.capacity() <= super::SPARE_BYTES && self.spare.len() < super::SPARE {
@@ -175,27 +213,19 @@ impl SharedLinks {
     }
 
     /// What came of the body, to be given back by [`Self::give_inbox`].
-    pub fn take_inbox(&mut self, id: StreamId) -> Vec<u8> {
+    pub fn take_inbox(&mut self, id: StreamId) -> Inbox {
         self.stream_mut(id).map(|one| core::mem::take(&mut one.inbox)).unwrap_or_default()
     }
 
     /// So many bytes of what came were taken; what is left is offered again with more, or after
     /// [`Self::resume`].
-    pub fn give_inbox(&mut self, id: StreamId, mut inbox: Vec<u8>, taken: usize) {
+    pub fn give_inbox(&mut self, id: StreamId, mut inbox: Inbox, taken: usize) {
         let Some(one) = self.stream_mut(id) else { return };
         let (link, number) = (one.link, one.number);
-        if taken >= inbox.len() {
-            inbox.clear();
-        } else {
-            inbox.drain(..taken);
-        }
-        if one.inbox.is_empty() {
-            one.inbox = inbox;
-        } else {
-            // More came meanwhile.
-            inbox.append(&mut one.inbox);
-            one.inbox = inbox;
-        }
+        inbox.pass(taken);
+        // What came meanwhile.
+        inbox.bytes.extend_from_slice(one.inbox.bytes());
+        one.inbox = inbox;
         let Some(link) =
             self.links.get_mut(link.0 as usize).and_then(Option::as_deref_mut).filter(|one| one.generation == link.1)
         else {
@@ -208,6 +238,15 @@ impl SharedLinks {
                 let number = link.number;
                 self.mark_dirty(number);
             }
+        }
+    }
+
+    /// Its asker takes what comes from now on.
+    pub(crate) fn widen(&mut self, id: StreamId) {
+        let Some(((number, generation), stream)) = self.stream(id).map(|one| (one.link, one.number)) else { return };
+        if let Some(link) = self.link_mut(number).filter(|link| link.generation == generation) {
+            link.conn.widen(stream, &mut link.out);
+            self.mark_dirty(number);
         }
     }
 
@@ -232,5 +271,31 @@ impl SharedLinks {
         {
             self.tell(id.slot, Pending::CAME);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is taken of it, what is left is the same, and little stands before that.
+    #[test]
+    fn an_inbox_gives_what_came_in_pieces() {
+        let (mut inbox, mut spare) = (Inbox::default(), vec![Vec::with_capacity(100)]);
+        let (mut came, mut taken) = (0_u32, 0_u32);
+        for step in 0..2_000_u32 {
+            let more: Vec<u8> = (came..came + step * 7 % 90).map(|at| at as u8).collect();
+            inbox.add(&more, &mut spare);
+            came += more.len() as u32;
+            let some = (step * 13 % 85).min(came - taken);
+            inbox.pass(some as usize);
+            taken += some;
+            let left: Vec<u8> = (taken..came).map(|at| at as u8).collect();
+            assert_eq!(inbox.bytes(), left);
+            assert!(inbox.at <= left.len() && inbox.is_empty() == left.is_empty());
+        }
+        assert!(came > taken && taken > 50_000);
+        inbox.pass(usize::MAX);
+        assert!(inbox.is_empty() && inbox.bytes.is_empty());
     }
 }

@@ -186,6 +186,10 @@ impl Compiler<'_> {
                 return Err(self.refused(directive.place, format!("invalid parameter \"{}\"", told(other))));
             }
         };
+        // An empty text for a field's name keeps that from its program, and is none itself.
+        let hides = argument(directive, 1).is_empty()
+            && argument(directive, 0).strip_prefix(b"HTTP_").is_some_and(|name| !name.is_empty());
+        let if_not_empty = if_not_empty || hides;
         let params = &mut rules(layer, protocol).params;
         let before = if first { Vec::new() } else { params.to_vec() };
         let param = GatewayParam { name: argument(directive, 0).into(), value, if_not_empty };

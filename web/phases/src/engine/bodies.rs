@@ -29,6 +29,7 @@
 //! [`Engine::on_body_news`] is told of. An exchange that is over lets go of what was
 //! read, wherever it is.
 
+use super::body_events::too_long;
 use super::course_body::{BodyCopy, BodyFailure, BodyState, CourseBody};
 use super::runner::{Flow, Runner};
 use super::waits::On;
@@ -83,6 +84,10 @@ impl Runner<'_> {
         let is_told = body.length.is_some();
         body.most = if is_told || block.body_max == 0 { u64::MAX } else { block.body_max };
         if how == BodyReading::Streamed {
+            if let Some(bytes) = body.at_hand.filter(|bytes| *bytes > body.most) {
+                // It came along with the head: nobody is asked.
+                return self.body_failed(too_long((0, bytes), self.course.about.http2));
+            }
             body.state = BodyState::Streamed(0);
             body.copy = Some(BodyCopy { bytes: Vec::new(), most: block.body.buffer as usize });
             self.replies.read(self.course.id, Some(body.most));

@@ -77,6 +77,14 @@ impl Engine {
         let Some((token, body)) = self.rest.body_of(replies, id) else { return false };
         body.wire = wire;
         let so_far = match &body.state {
+            BodyState::Left if why == BodyCut::Ended => {
+                // Who reads it later is told. The answer may be one that needs none of it.
+                body.failure = Some(BodyFailure::Gone);
+                if let Some(course) = self.rest.requests.get_mut(token) {
+                    course.end_connection(replies);
+                }
+                return true;
+            }
             BodyState::Left | BodyState::Broken => return false,
             BodyState::Kept(received) => received.received(),
             BodyState::Streamed(bytes) => *bytes,
@@ -85,6 +93,7 @@ impl Engine {
             BodyCut::TooLong if replies.about(id).http2 => too_long((wire, 0), true),
             BodyCut::TooLong => too_long((so_far, 0), false),
             BodyCut::Late => BodyFailure::Status(408),
+            BodyCut::Malformed if replies.about(id).http2 => not_as_told(wire, body.length),
             BodyCut::Malformed => {
                 BodyFailure::Told(ErrorLevel::ERROR, 400, "client sent invalid chunked body".to_owned())
             }
@@ -201,8 +210,20 @@ fn no_place(why: &BodyError) -> BodyFailure {
 }
 
 /// So many bytes, and more, are too many: in nginx's words, which by HTTP/2 has no chunks to tell apart.
-fn too_long((so_far, more): (u64, u64), is_http2: bool) -> BodyFailure {
+pub(super) fn too_long((so_far, more): (u64, u64), is_http2: bool) -> BodyFailure {
     let bytes = if is_http2 { (so_far + more).to_string() } else { format!("{so_far}+{more}") };
     let text = format!("client intended to send too large chunked body: {bytes} bytes");
     BodyFailure::Told(ErrorLevel::ERROR, 413, text)
+}
+
+/// A body by HTTP/2, of which so many bytes came, is longer or shorter than its request said, or fields behind it may
+/// not be.
+fn not_as_told(came: u64, length: Option<u64>) -> BodyFailure {
+    let text = match length {
+        Some(length) if came != length => {
+            format!("client sent another body than declared: {came} out of {length} bytes of request body received")
+        }
+        _ => "client sent invalid trailers".to_owned(),
+    };
+    BodyFailure::Told(ErrorLevel::INFO, 400, text)
 }

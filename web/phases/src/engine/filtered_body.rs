@@ -235,6 +235,11 @@ impl Filtering {
         coding.encoded()
     }
 
+    /// Whether it was cut, and nothing of it comes any more: what others have within it may.
+    pub fn is_all_of_cut(&self) -> bool {
+        self.is_cut && !self.postponed.as_deref().is_some_and(Postponed::has_unfinished)
+    }
+
     /// Bytes that wait.
     pub fn waiting_bytes(&self) -> usize {
         self.waiting.iter().map(|(_, range)| range.len()).sum()

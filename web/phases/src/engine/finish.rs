@@ -56,6 +56,8 @@ impl Rest {
                 course.sent.body = course.sent.body.saturating_sub(unsent);
             } else {
                 let is_cut = course.body.as_ref().is_some_and(|body| body.is_read() && !body.ended);
+                // By HTTP/2 that of one which is kept before anybody is asked is no more than a stream's end.
+                let is_cut = is_cut && !(course.about.http2 && course.passed.relay.is_none());
                 course.sent.status = if is_cut && status == CLIENT_LEFT { BODY_CUT } else { status };
             }
             self.clock.now = now;

@@ -113,7 +113,7 @@ impl Engine {
             if self.rest.requests.of((token, id)).is_none() {
                 continue;
             }
-            let _ = self.rest.ask_for(replies, token, |ask, turn| ask.read_more(turn, usize::MAX));
+            let _ = self.rest.ask_for(replies, token, |ask, turn| ask.read_more(turn, usize::MAX, false));
             if self.rest.relay_of(token).is_some_and(|relay| relay.ask.has_early_body()) {
                 self.on_body_bytes(replies, token, b"");
             }

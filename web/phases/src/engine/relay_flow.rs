@@ -4,7 +4,7 @@ use super::Rest;
 use super::course::Course;
 use super::filtered_body::Filtering;
 use asking::{AskLink, AskStage, BodyEnd};
-use exchange::{Piece, Replies};
+use exchange::{Piece, Replies, ReplyFlow};
 
 /// What is shorter is passed on by way of this process: it takes fewer system calls.
 const PASSED_FROM: u64 = if cfg!(test) { 6 << 10 } else { 128 << 10 };
@@ -13,10 +13,10 @@ impl Rest {
     /// The client has taken some: what waits at the data path is asked for again.
     pub(super) fn read_more(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(course) = self.requests.get_mut(token) else { return };
-        let (id, room) = (course.id, course.room_to_read(replies));
+        let (id, room, little) = (course.id, course.room_to_read(replies), course.is_shut(replies));
         let is_direct = course.reply.filtering.as_deref().is_some_and(Filtering::is_direct);
         if !is_direct || replies.flow(id).unsent <= app::SEND_LOW_WATER {
-            let _ = self.ask_for(replies, token, |ask, turn| ask.read_more(turn, room));
+            let _ = self.ask_for(replies, token, |ask, turn| ask.read_more(turn, room, little));
         }
     }
 
@@ -24,7 +24,7 @@ impl Rest {
     /// taken, and whether it is over.
     pub(super) fn take_body(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> (usize, BodyEnd) {
         if let Some(came) = self.take_left(replies, token, bytes) {
-            let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn));
+            let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn, false));
             return came;
         }
         let most = self.makings.relayed_max();
@@ -32,7 +32,8 @@ impl Rest {
             return (bytes.len(), BodyEnd::Not);
         };
         let came = course.take_body(replies, most, bytes);
-        let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn));
+        let little = course.is_shut(replies);
+        let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn, little));
         came
     }
 
@@ -67,10 +68,14 @@ impl Rest {
     }
 }
 
+/// Bytes of a body that wait to be changed while their client takes nothing: for what comes of them there is room.
+const CHANGED_AHEAD: usize = 1 << 10;
+
 impl Course {
-    /// Bytes that may be read ahead of the client, whose carrier has room for so many.
-    fn room_ahead(&self, carried: usize) -> usize {
+    /// Bytes that may be read ahead of the client, for whose carrier there is this much.
+    fn room_ahead(&self, flow: ReplyFlow) -> usize {
         let waiting = self.reply.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
+        let carried = flow.welcome().max(flow.room.min(CHANGED_AHEAD));
         self.ahead_max().min(carried).saturating_sub(waiting)
     }
 
@@ -81,9 +86,9 @@ impl Course {
     /// The same, for who asks whether it is worth to read on: where the carrier has less room than
     /// may be read ahead, some is enough.
     fn room_to_read(&self, replies: &dyn Replies) -> usize {
-        let (most, carried) = (self.ahead_max(), replies.flow(self.id).room);
-        let room = self.room_ahead(carried);
-        if room > 0 && carried < most { most } else { room }
+        let (most, flow) = (self.ahead_max(), replies.flow(self.id));
+        let room = self.room_ahead(flow);
+        if room > 0 && flow.room < most { most } else { room }
     }
 
     /// Takes some of a body. What nothing changes or delays goes to the client as it is,
@@ -91,7 +96,7 @@ impl Course {
     pub(super) fn take_body(&mut self, replies: &mut dyn Replies, most: usize, bytes: &[u8]) -> (usize, BodyEnd) {
         let is_direct = self.reply.filtering.as_deref().is_some_and(Filtering::is_direct);
         let flow = replies.flow(self.id);
-        let room = if is_direct { most.saturating_sub(flow.unsent).min(flow.room) } else { self.room_ahead(flow.room) };
+        let room = if is_direct { most.saturating_sub(flow.unsent).min(flow.room) } else { self.room_ahead(flow) };
         let (Some(relay), Some(filtering)) = (self.passed.relay.as_deref_mut(), self.reply.filtering.as_deref_mut())
         else {
             return (0, BodyEnd::Not);

@@ -37,6 +37,13 @@ const fn level_of(level: NoteLevel) -> ErrorLevel {
     }
 }
 
+impl Course {
+    /// Whether its client takes nothing of an answer now.
+    pub(super) fn is_shut(&self, replies: &dyn Replies) -> bool {
+        self.about.http2 && replies.flow(self.id).welcome() == 0
+    }
+}
+
 impl Runner<'_> {
     pub(super) fn relay(&mut self) -> Option<&mut Relay> {
         self.course.passed.relay.as_deref_mut()
@@ -44,10 +51,11 @@ impl Runner<'_> {
 
     /// Goes on with what is asked for the request. What there is to say of that is told.
     pub(super) fn ask<T>(&mut self, act: impl FnOnce(&mut Ask, &mut AskTurn<'_>) -> T) -> Option<T> {
+        let shut = self.course.is_shut(self.replies);
         let relay = self.course.passed.relay.as_deref_mut()?;
         let (kept, groups, now) = (&mut self.rest.kept, &self.loaded.groups, self.clock.now);
-        let shut = self.course.about.http2 && self.replies.flow(self.course.id).room == 0;
         let mut turn = AskTurn { io: self.replies, kept, groups, now };
+        relay.ask.set_waits(shut);
         let done = act(&mut relay.ask, &mut turn);
         if shut {
             relay.ask.receive_little(&mut turn);

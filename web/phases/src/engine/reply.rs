@@ -45,7 +45,11 @@ impl Runner<'_> {
     pub(super) fn send_on(&mut self, mut answer: Answer) -> Flow {
         let loaded = Rc::clone(&self.loaded);
         let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::HangUp };
-        answer.status = self.course.reply.override_status.unwrap_or(answer.status);
+        if let Some(told) = self.course.reply.override_status {
+            answer.status = told;
+            // The type is of content that is not sent (`error_page 404 =204 @there`).
+            answer.media_type.take_if(|_| told == 204 && answer.of_upstream);
+        }
         self.lead_on(&mut answer);
         // `default_type ""`: there is none.
         answer.media_type.take_if(|media_type| media_type.is_empty());

@@ -56,7 +56,7 @@ impl Engine {
         let inbox = self.rest.kept.shared.take_inbox(id);
         let mut taken = 0;
         self.run_early(replies, token, |runner| {
-            let (all, flow) = runner.on_head_bytes(&inbox);
+            let (all, flow) = runner.on_head_bytes(inbox.bytes());
             taken = all;
             flow
         });
@@ -74,7 +74,7 @@ impl Engine {
             _ => {
                 let inbox = self.rest.kept.shared.take_inbox(id);
                 let _ = self.rest.ask_for(replies, token, |ask, turn| ask.look_at_stream(turn));
-                let taken = self.on_body_bytes(replies, token, &inbox);
+                let taken = self.on_body_bytes(replies, token, inbox.bytes());
                 self.rest.kept.shared.give_inbox(id, inbox, taken);
                 return;
             }

@@ -181,7 +181,7 @@ impl Replies for SubReplies<'_> {
         let Some(record) = self.table.get(&sub) else { return ReplyFlow::default() };
         // Whoever takes the main answer will take this, and what that has no room for is not asked for.
         let taken = self.replies.flow(record.main.1).taken;
-        ReplyFlow { unsent: record.unsent, room: ReplyFlow::UNBOUNDED, taken, received: 0 }
+        ReplyFlow { unsent: record.unsent, room: ReplyFlow::UNBOUNDED, ahead: 0, taken, received: 0 }
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {

@@ -4,7 +4,7 @@ use super::{Answer, Dialogue, SPARE_LIMIT, SPARE_SIZE};
 use crate::checks::{CONTENT_LIMIT, CONTENTS_LIMIT, Check, Pattern, Wrong, WrongAnswer, excerpt, keep_sample};
 use crate::conn::State;
 use crate::cookies::{Asked, Setting};
-use crate::figures::{Cookies, Errors};
+use crate::figures::{Cookies, Errors, Redirects};
 use crate::load::{Load, Phase};
 use crate::location::{Leads, resolve};
 use crate::plan::Request;
@@ -133,27 +133,9 @@ impl Load {
     /// Where the answer at hand leads, if it is followed.
     fn led_on(&mut self, id: ConnId) -> Option<Vec<u8>> {
         let number = usize::from(self.table.oldest_kind(id));
-        let dialogue = self.dialogue.as_mut()?;
-        let talk = dialogue.talks.get_mut(id.index())?;
-        if dialogue.follow == 0 || !matches!(talk.answer.status, 301..=303 | 307 | 308) {
-            return None;
-        }
         let host = &self.plan.requests[number].item.host;
-        let location = talk.answer.location.take();
-        let leads =
-            location.map_or(Leads::Nowhere, |location| resolve(&location, &talk.target, host, dialogue.secured));
-        let redirects = &mut self.counts.redirects;
-        let (closed, many) = (!talk.answer.keep_alive, talk.hops >= dialogue.follow);
-        let count = match leads {
-            Leads::Here(_) if many => &mut redirects.too_many,
-            Leads::Here(_) if closed => &mut redirects.closed,
-            Leads::Here(_) if matches!(self.phase, Phase::Ended) => return None,
-            Leads::Here(target) => return Some(target),
-            Leads::Elsewhere => &mut redirects.elsewhere,
-            Leads::Nowhere => &mut redirects.unusable,
-        };
-        *count += 1;
-        None
+        let is_over = matches!(self.phase, Phase::Ended);
+        self.dialogue.as_mut()?.led_on(id, host, is_over, &mut self.counts.redirects)
     }
 
     /// Holds the answer at hand against the checks of its request.
@@ -173,7 +155,41 @@ impl Load {
 }
 
 impl Dialogue {
-    fn on_head(
+    /// Whether an answer with this status leads on, if it says where to.
+    pub(crate) const fn follows(&self, status: u16) -> bool {
+        self.follow > 0 && matches!(status, 301..=303 | 307 | 308)
+    }
+
+    /// Where the answer at hand leads, if it is followed: nothing is once all `is_over`.
+    pub(crate) fn led_on(
+        &mut self,
+        id: ConnId,
+        host: &str,
+        is_over: bool,
+        redirects: &mut Redirects,
+    ) -> Option<Vec<u8>> {
+        let status = self.talks.get(id.index())?.answer.status;
+        if !self.follows(status) {
+            return None;
+        }
+        let talk = self.talks.get_mut(id.index())?;
+        let location = talk.answer.location.take();
+        let leads = location.map_or(Leads::Nowhere, |location| resolve(&location, &talk.target, host, self.secured));
+        let (closed, many) = (!talk.answer.keep_alive, talk.hops >= self.follow);
+        let count = match leads {
+            Leads::Here(_) if many => &mut redirects.too_many,
+            Leads::Here(_) if closed => &mut redirects.closed,
+            Leads::Here(_) if is_over => return None,
+            Leads::Here(target) => return Some(target),
+            Leads::Elsewhere => &mut redirects.elsewhere,
+            Leads::Nowhere => &mut redirects.unusable,
+        };
+        *count += 1;
+        None
+    }
+
+    /// The head of an answer came.
+    pub(crate) fn on_head(
         &mut self,
         id: ConnId,
         (request, checks): (&Request, &[Check]),
@@ -216,7 +232,8 @@ impl Dialogue {
         talk.answer = answer;
     }
 
-    fn on_content(&mut self, id: ConnId, bytes: &[u8]) {
+    /// Content of it came.
+    pub(crate) fn on_content(&mut self, id: ConnId, bytes: &[u8]) {
         let Self { talks, held, spare, .. } = self;
         let Some(content) = talks.get_mut(id.index()).map(|talk| &mut talk.answer.content) else { return };
         content.length += bytes.len() as u64;
@@ -242,7 +259,7 @@ impl Dialogue {
     }
 
     /// The content that a connection holds is needed no longer.
-    pub(super) fn release(&mut self, id: ConnId) {
+    pub(crate) fn release(&mut self, id: ConnId) {
         let Some(talk) = self.talks.get_mut(id.index()) else { return };
         let mut bytes = core::mem::take(&mut talk.answer.content).bytes;
         self.held -= bytes.len();
@@ -252,7 +269,8 @@ impl Dialogue {
         }
     }
 
-    fn judge(
+    /// Holds the answer at hand against checks. Whether it is wrong is in [`Dialogue::wrong`] then.
+    pub(crate) fn judge(
         &mut self,
         id: ConnId,
         request: &Request,

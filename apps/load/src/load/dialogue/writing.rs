@@ -38,13 +38,7 @@ impl Load {
         let number = self.table.oldest_kind(id);
         let Some(dialogue) = &mut self.dialogue else { return };
         let request = &self.plan.requests[usize::from(number)].item;
-        let method = led_method(&request.method, status);
-        let talk = dialogue.talk(id);
-        talk.hops += 1;
-        talk.method = Some(Method::from_name(method.as_bytes()));
-        dialogue.write(request, id, Some(Led { target, method }), false, net.now());
-        self.counts.traffic.sent_bytes += dialogue.out.len() as u64;
-        net.send_bytes(id, &dialogue.out);
+        self.counts.traffic.sent_bytes += dialogue.send_on(net, id, request, (target, status)) as u64;
     }
 }
 
@@ -59,9 +53,26 @@ fn led_method(method: &str, status: u16) -> &str {
 }
 
 impl Dialogue {
+    /// Sends a request on to where the answer at hand, of this status, leads. How many bytes that were.
+    pub(crate) fn send_on<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        request: &Request,
+        (target, status): (Vec<u8>, u16),
+    ) -> usize {
+        let method = led_method(&request.method, status);
+        let talk = self.talk(id);
+        talk.hops += 1;
+        talk.method = Some(Method::from_name(method.as_bytes()));
+        self.write(request, id, Some(Led { target, method }), false, net.now());
+        net.send_bytes(id, &self.out);
+        self.out.len()
+    }
+
     /// A request is to be sent. Answers whether it has to be written: it has words to fill in, or
     /// carries cookies.
-    fn begin(&mut self, request: &Request, id: ConnId, now: Time) -> bool {
+    pub(crate) fn begin(&mut self, request: &Request, id: ConnId, now: Time) -> bool {
         let keeps = self.cookies || self.follow > 0;
         let fill = request.script.as_ref().map(|_| self.filler.begin(now));
         let talk = self.talk(id);

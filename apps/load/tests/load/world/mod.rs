@@ -227,6 +227,12 @@ impl Net for Path {
         }
     }
 
+    fn was_cut(&self, id: ConnId) -> bool {
+        // The server says goodbye to nobody.
+        let slot = self.slots.get(id.index()).filter(|slot| slot.taken && slot.generation == id.generation());
+        slot.is_some_and(|slot| slot.near.is_some() && slot.peer_finished)
+    }
+
     fn peer(&self, _: ConnId) -> Option<SocketAddr> {
         None
     }

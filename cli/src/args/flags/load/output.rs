@@ -78,7 +78,8 @@ impl OutputArgs {
         let files = [("--ndjson", &self.ndjson), ("--hdr-log", &self.hdr_log), ("--hgrm", &self.hgrm)];
         let file = files.into_iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
         let form = !matches!(self.form, Form::Text | Form::Json);
-        file.or(form.then_some("--as"))
+        let live = self.progress == ProgressKind::Live;
+        file.or(form.then_some("--as")).or(live.then_some("--progress live"))
     }
 
     pub(super) fn plan(self) -> OutputPlan {

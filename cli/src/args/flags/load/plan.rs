@@ -1,7 +1,7 @@
 //! The flags of `nearside load`, as meant.
 
 use super::script::read_at_most;
-use super::{BulkArg, Closer, ConnectionArgs, GoalArgs, LoadArgs, RequestArgs, WarmUp};
+use super::{BulkArg, Closer, ConnectionArgs, GoalArgs, LoadArgs, RequestArgs, StreamStart, WarmUp};
 use crate::args::flags::connections;
 use crate::args::target::{Target, unix};
 use generator::{BulkTask, LoadPath, LoadPlan, LoadSockets, Place, ServerPlan, StreamTask, SweepPlan, Task};
@@ -9,7 +9,7 @@ use host::Cores;
 use host::values::{AddressRange, Cidr, Count};
 use load::{
     Arrival, Expect, FindMaxConfig, Objective, Plan, PlayRate, PlayerPlan, REQUEST_LIMIT, Request, Reuse,
-    STREAMS_LIMIT, Stop, StreamingPlan, Weighted, expand, is_log, parse_requests,
+    STREAMS_LIMIT, Stop, Weighted, expand, is_log, parse_requests,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
@@ -35,7 +35,10 @@ impl LoadArgs {
         let secured = self.secured.sought(&self.target, held, http2.is_some())?;
         let task = self.goal.task()?;
         let is_grpc = http2.is_some_and(|(http2, _)| http2.grpc.is_some());
-        let (requests, notes) = self.request.requests(&self.target, is_grpc)?;
+        let (mut requests, mut notes) = self.request.requests(&self.target, is_grpc)?;
+        if matches!(task, Task::Stream(_)) && !notes.is_empty() {
+            notes.extend(leave_out_unplayed(&mut requests)?);
+        }
         let (path, target, sources) = if !self.host.link.is_empty() {
             let Place::Address(target) = self.target.place else {
                 return Err("over a link the host must be an IP address: there is no name resolution".to_owned());
@@ -116,11 +119,24 @@ impl LoadArgs {
         let expect: Vec<Objective> = self.goal.expect.into_iter().flat_map(|list| list.0).collect();
         judges(&expect, &task)?;
         if let Task::Stream(stream) = &task {
-            let streams = StreamingPlan { load: plan.clone(), rate: stream.rate, player: stream.player };
-            streams.check().map_err(|why| format!("--stream: {why}"))?;
+            stream.plan(&plan).check().map_err(|why| format!("--stream: {why}"))?;
         }
         let worker = self.worker.plan();
         Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan(), notes, worker })
+    }
+}
+
+/// Leaves out what a record has of requests whose answers have nothing to play, and says how many those are.
+fn leave_out_unplayed(requests: &mut Vec<Weighted<Request>>) -> Result<Option<String>, String> {
+    let has_none = |one: &Weighted<Request>| matches!(one.item.method.as_str(), "HEAD" | "OPTIONS");
+    let left_out: u64 = requests.iter().filter(|one| has_none(one)).map(|one| u64::from(one.weight)).sum();
+    requests.retain(|one| !has_none(one));
+    match (left_out, requests.is_empty()) {
+        (0, _) => Ok(None),
+        (_, true) => Err("--urls: all of it is HEAD or OPTIONS, and their answers have nothing to play".to_owned()),
+        (some, false) => {
+            Ok(Some(format!("{some} of these are left out: answers to HEAD and OPTIONS have nothing to play")))
+        }
     }
 }
 
@@ -225,7 +241,11 @@ impl GoalArgs {
         };
         if let Some(rate) = self.stream {
             let player = self.buffer.map(|buffer| PlayerPlan { buffer, share: self.play_at });
-            return Ok(Task::Stream(StreamTask { rate: PlayRate::new(rate.0), player }));
+            return Ok(Task::Stream(StreamTask {
+                rate: PlayRate::new(rate.0),
+                player,
+                spread: self.stream_start == StreamStart::Spread,
+            }));
         }
         if let Some(objectives) = &self.find_max {
             let objectives: Vec<Objective> = objectives.0.clone();

@@ -215,7 +215,7 @@ impl Runner<'_> {
             | AnswerBody::Memory(_)
             | AnswerBody::Upstream(_)
             | AnswerBody::Sliced(..) => {
-                let takes_little = self.replies.flow(self.course.id).room < ENCODED_ROOM;
+                let takes_little = self.replies.flow(self.course.id).welcome() < ENCODED_ROOM;
                 if takes_little || self.rest.makings.count() > ENCODED_MAX {
                     // Each of them holds memory for as long as its client takes.
                     self.course.reuse.depends.on(Depends::SECOND);

@@ -186,8 +186,8 @@ impl Rest {
                 Ok(Pull::Some(length)) => (length, false),
                 Ok(Pull::End(length)) => (length, true),
                 Ok(Pull::Waits(_)) if share == 0 => break Progress::Hungry,
-                // What waits is all that there will be.
-                Ok(Pull::Waits(On::Source)) if filtering.is_cut || !course.has_source(filtering) => {
+                // What waits is all that there will be: what is within it comes first.
+                Ok(Pull::Waits(On::Source)) if filtering.is_all_of_cut() || !course.has_source(filtering) => {
                     break Progress::Cut;
                 }
                 Ok(Pull::Waits(on)) => break Progress::Waits(on),

@@ -40,7 +40,7 @@ impl Runner<'_> {
         let adds = making.postponed.as_ref().is_some_and(|postponed| postponed.adds());
         filtering.postponed = making.postponed;
         // Nothing is made of it that its client does not take.
-        let fits = bytes <= self.replies.flow(self.course.id).room;
+        let fits = bytes <= self.replies.flow(self.course.id).welcome();
         let whole = !of_file && !comes && bytes as u64 <= WHOLE_MAX && pace.is_none() && !adds && fits;
         if whole && !filtering.pipeline.is_empty() && !self.expects_trailers() {
             let mut out = Vec::new();
