@@ -10,7 +10,7 @@ use core::time::Duration;
 use cpu::Clock;
 use load::{Interval, Plan, Setup};
 use merge::{Timeline, WorkerFigures, WorkerMessage};
-use messages::{FromWorker, Token};
+use messages::{FromWorker, TOKEN_VARIABLE, Token};
 use report::interval_json;
 use rustix::rand::{GetRandomFlags, getrandom};
 use say::{Failure, eprintln};
@@ -25,9 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use wire::Time;
-
-/// Where a worker finds the secret of its test.
-const TOKEN_VARIABLE: &str = "NEARSIDE_TEST_TOKEN";
 
 /// The exit code where the test's file makes no sense.
 const NO_SENSE: u8 = 2;

@@ -95,10 +95,10 @@ fn a_worker_that_is_killed_is_named_within_five_seconds() {
 }
 
 #[test]
-fn strangers_change_nothing() {
+fn strangers_and_reports_that_come_twice_change_nothing() {
     for seed in seeds(50) {
         let mut setting = Setting::quiet(3);
-        setting.strangers = 20;
+        (setting.strangers, setting.liars) = (20, true);
         let mut world = World::new(seed, setting);
         let seen = world.run();
         let outcome = seen.outcome.expect("a controller");

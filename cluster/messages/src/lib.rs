@@ -29,7 +29,7 @@ mod token;
 
 pub use lines::{LineTooLong, Lines};
 pub use reporter::{BEAT_EVERY, Reporter};
-pub use token::Token;
+pub use token::{TOKEN_VARIABLE, Token};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Token(String);
 
+/// Where a worker finds the token of its test: a process's environment is for its own user alone.
+pub const TOKEN_VARIABLE: &str = "NEARSIDE_TEST_TOKEN";
+
 /// The length of a token, in digits.
 const DIGITS: usize = 32;
 

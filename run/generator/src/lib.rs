@@ -54,7 +54,6 @@ pub use plan::{
     BulkTask, Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, StreamTask,
     SweepPlan, Task, WorkerPlan,
 };
-pub use worker::TOKEN_VARIABLE;
 
 use drawn::Drawings;
 use environment::ResultOrigin;

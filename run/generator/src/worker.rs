@@ -6,13 +6,10 @@ use crate::post::{Post, WorkerPart};
 use crate::quota::QuotaAccount;
 use crate::run::{Raw, Runner};
 use load::{Plan, Setup};
-use messages::{Hello, Measured, Token};
+use messages::{Hello, Measured, TOKEN_VARIABLE, Token};
 use rustix::rand::{GetRandomFlags, getrandom};
 use say::Failure;
 use std::process::ExitCode;
-
-/// Where a worker finds the secret of its test: nobody else reads a process's environment.
-pub const TOKEN_VARIABLE: &str = "NEARSIDE_TEST_TOKEN";
 
 /// Generates a part of a load, and reports it.
 ///

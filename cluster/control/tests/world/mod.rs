@@ -1,5 +1,9 @@
 //! Workers, their processes and clocks, connections, and a controller that may die, in virtual time.
 
+mod setting;
+
+pub use setting::{Death, Setting};
+
 use control::{Action, ChannelId, Control, ControlRules, Gone, Outcome, Part, ProblemKind, Progress};
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -25,60 +29,6 @@ const ALONE_LIMIT: Duration = Duration::from_secs(20);
 
 /// No run is longer.
 const END: Duration = Duration::from_secs(120);
-
-/// How something dies.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Death {
-    /// The process, and whoever started it knows how.
-    Process(Gone),
-    /// All that is there, and nobody is told.
-    Machine,
-}
-
-/// What a run is like.
-pub struct Setting {
-    workers: u32,
-    /// The longest way of a message, in microseconds.
-    delay: u64,
-    /// Of a thousand messages, those lost, and those that come twice.
-    lost: u64,
-    twice: u64,
-    /// Breaks of connections, one after the other.
-    breaks: u32,
-    pub death: Option<(u32, Death)>,
-    /// The earliest of it, in milliseconds.
-    pub dies_after: u64,
-    /// When the controller dies, and when another takes its place.
-    controller: Option<(Duration, Option<Duration>)>,
-    pub strangers: u32,
-}
-
-impl Setting {
-    pub fn quiet(workers: u32) -> Self {
-        let (delay, lost, twice, breaks) = (300, 0, 0, 0);
-        Self { workers, delay, lost, twice, breaks, death: None, dies_after: 0, controller: None, strangers: 0 }
-    }
-
-    pub fn wild(seed: u64) -> Self {
-        let mut random = SplitMix64::new(seed ^ 0x77);
-        let mut setting = Self::quiet(1 + random.below(6) as u32);
-        setting.delay = [300, 5_000, 40_000, 300_000][random.below(4)];
-        setting.lost = [0, 0, 5, 60][random.below(4)];
-        setting.twice = [0, 200][random.below(2)];
-        setting.breaks = [0, 0, 1, 3][random.below(4)];
-        setting.strangers = random.below(4) as u32;
-        if random.below(3) == 0 {
-            let deaths = [Death::Machine, Death::Process(Gone::Signal(9)), Death::Process(Gone::OutOfMemory)];
-            setting.death = Some((random.below(setting.workers as usize) as u32, deaths[random.below(3)]));
-        }
-        if random.below(4) == 0 {
-            let at = Duration::from_millis(random.up_to(16_000));
-            let again = (random.below(8) > 0).then(|| at + Duration::from_millis(50 + random.up_to(2_000)));
-            setting.controller = Some((at, again));
-        }
-        setting
-    }
-}
 
 /// What was seen of a run, from outside.
 pub struct Seen {
@@ -107,6 +57,7 @@ enum Event {
     Prepared(u32),
     Begin(u32),
     Measured(u32),
+    Lies(u32),
     Dies(u32, Death),
     Gone(u32, Gone),
     Break(u32),
@@ -300,6 +251,7 @@ impl World {
                 }
             }
             Event::Measured(index) => self.measure(index),
+            Event::Lies(index) => self.lie(index),
             Event::Dies(index, death) => self.die(index, death),
             Event::Gone(index, gone) => {
                 if let Some(control) = &mut self.control {
@@ -386,6 +338,16 @@ impl World {
         let part = Part { measured: value(index), begun_ns: begun.into_iter().collect(), faults: Vec::new() };
         let clock = worker.clock(self.now);
         worker.side.on_measured(part, clock);
+        if self.setting.liars {
+            self.after(Duration::ZERO, Event::Lies(index));
+        }
+    }
+
+    fn lie(&mut self, index: u32) {
+        if let Some(channel) = self.workers[index as usize].channel {
+            let part = Part { measured: 1 << 40, begun_ns: Vec::new(), faults: Vec::new() };
+            self.send(index, (channel, true), || Event::ToControl(channel, Word::Measured(part.clone())));
+        }
     }
 
     fn die(&mut self, index: u32, death: Death) {
