@@ -21,7 +21,6 @@ use wire::Time;
 /// Requests behind one that waits for the reader, for which it looks as well.
 const AHEAD: usize = 16;
 
-
 /// While the reader is at work, a silo that cannot wait for
 /// [`Files::wake_fd`] looks again after this.
 const READER_POLL: Duration = Duration::from_micros(200);
