@@ -214,7 +214,7 @@ impl Bench<'_> {
         let streams = (disk * SHARE * 8.0 / RATE).min(f64::from(self.plan.streams)).max(1.0) as u32;
         // More than a stream takes.
         let part = (RATE / 8.0 * 2.0 * (self.plan.seconds + 10) as f64) as u64;
-        let flags = ["--stream=5Mbit", "--buffer=1s", "--ramp=3s", "--warmup=5s"];
+        let flags = ["--stream=5Mbit", "--stream-start=spread", "--buffer=1s", "--ramp=3s", "--warmup=5s"];
         let (said, read) = self.ask(streams, (part.min(self.size / 2), FILES), streams, &flags)?;
         let Streams { under_way, bits_per_second, first_byte, playing } = serde_json::from_str(&said)?;
         let dry = playing.streams_with_under_runs + playing.disturbed_under_runs;

@@ -405,10 +405,13 @@ impl Parent {
         if self.stopping {
             return;
         }
-        if self.restarts.is_new() || self.openings.wants_successor() {
+        // What cannot be begun yet is asked for still: a successor, before the first child has said that it
+        // serves, though its clients may know of that already.
+        let is_first_awaited = self.serving().is_none() && restart_of(&self.plan).is_some();
+        if !is_first_awaited && (self.restarts.is_new() || self.openings.wants_successor()) {
             self.restart(now);
         }
-        // One after the other: what cannot be begun yet is asked for still.
+        // One after the other.
         if self.openings.is_busy() {
             return;
         }

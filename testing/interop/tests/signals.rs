@@ -291,6 +291,22 @@ fn a_parent_ends_as_the_process_that_served() {
     });
 }
 
+/// Clients may be answered before the parent has heard that its child serves, and before.
+#[test]
+fn a_successor_that_is_asked_for_early_comes() {
+    in_namespace(&[], || {
+        let site = Site::new("early");
+        let server = Running::start(Nearside::confined(["--listen", "127.0.0.1:80"]).args(site.arguments()));
+        wait_for("the first child", || !children(server.id()).is_empty());
+        server.signal(Signal::USR2);
+        let said = |server: &Running| ["starting a successor", "no successor"].map(|what| server.said().contains(what));
+        wait_for("a word about it", || said(&server) != [false; 2]);
+        assert_eq!(said(&server), [true, false], "{}", server.said());
+        is_served("one", || ask("127.0.0.1:80"));
+        server.stop();
+    });
+}
+
 /// A server of logs has another socket at the same path when it began anew.
 #[test]
 fn lines_find_a_syslog_server_that_began_anew_without_rights() {

@@ -114,9 +114,12 @@ pub(in crate::args) struct ServeArgs {
     cache_copies: Option<Size>,
 
     /// Send files that are larger than memory from blocks of so much memory, read past the page cache
-    /// [default: each answer has what is read for it alone, through the page cache]
+    ///
+    /// For all silos together; each reads its own part by io_uring, and all who want a block
+    /// send from where it was read to. Without it each answer has what is read for it
+    /// alone, through the page cache.
     #[arg(long, value_name = "SIZE", requires = "link", conflicts_with = "respond")]
-    #[arg(help_heading = "Files")]
+    #[arg(help_heading = "Links (with --link)")]
     media_memory: Option<Size>,
 
     /// Which symbolic links below the folder are followed
