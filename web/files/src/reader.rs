@@ -237,7 +237,7 @@ impl Reader {
     /// unless the reader sleeps.
     #[inline]
     pub fn hand_over(&mut self) {
-        if self.has_line() {
+        if !self.line.is_empty() || self.reads.is_waiting() {
             self.push_line();
         }
     }
@@ -254,6 +254,7 @@ impl Reader {
 
     /// Once per turn, after [`Reader::hand_over`]: whether an answer is still
     /// to come.
+    #[inline]
     pub fn waits(&mut self, now: Time) -> bool {
         let busy = self.is_busy();
         self.since = if busy { Some(self.since.unwrap_or(now)) } else { None };
@@ -262,12 +263,14 @@ impl Reader {
 
     /// Whether the file system hangs: a disk that fails, a server that is
     /// away. What has to be looked up waits; what is in memory need not.
+    #[inline]
     pub fn hangs(&self, now: Time) -> bool {
         self.since.is_some_and(|since| now.since(since) >= HANGS)
     }
 
     /// Whether [`Reader::hand_over`] has something to send on its way, or [`Reader::take`] to
     /// do. What has no room there follows an answer.
+    #[inline]
     pub fn has_line(&self) -> bool {
         (!self.line.is_empty() && self.in_flight < IN_FLIGHT_MAX) || self.reads.may_start()
     }

@@ -72,14 +72,22 @@ impl ReadLines {
         }
     }
 
-    /// Whether [`ReadLines::start`] has one.
-    pub fn may_start(&self) -> bool {
-        self.under_way < READS_MAX && self.waiting > 0 && self.devices.iter().any(Device::may_start)
+    /// Whether any has no place yet.
+    #[inline]
+    pub const fn is_waiting(&self) -> bool {
+        self.waiting > 0
     }
 
-    /// Whether nothing waits and nothing is under way.
+    /// Whether [`ReadLines::start`] has one.
+    #[inline]
+    pub fn may_start(&self) -> bool {
+        self.waiting > 0 && self.under_way < READS_MAX && self.devices.iter().any(Device::may_start)
+    }
+
+    /// Whether nothing waits and nothing is under way: what is done with is forgotten.
+    #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.under_way == 0 && self.waiting == 0
+        self.devices.is_empty()
     }
 }
 
