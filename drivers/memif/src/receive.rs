@@ -33,6 +33,23 @@ pub(crate) enum Buffers {
 }
 
 impl Buffers {
+    /// A private copy of a descriptor of what is received, and where its bytes are, if they are where they may be.
+    #[inline]
+    pub(crate) fn place(self, lies: &RingRef, slot: u16) -> (Descriptor, Option<*const u8>) {
+        let ring = lies.get();
+        match self {
+            Self::Own { first, stride, size } => {
+                let descriptor = ring.snapshot_low(slot);
+                let start = first.wrapping_add(ring.slot_index(slot) * stride as usize).cast_const();
+                (descriptor, (descriptor.length() <= size).then_some(start))
+            }
+            Self::Peers => {
+                let descriptor = ring.snapshot(slot);
+                (descriptor, locate(lies.extents(), descriptor).map(<*mut u8>::cast_const))
+            }
+        }
+    }
+
     /// Tells where a ring and its buffers are in our own memory. A peer's is
     /// told as a whole by [`MemifRx::memory`], once for both directions:
     /// descriptors lead wherever the peer likes, many times over.
@@ -263,23 +280,6 @@ impl Burst {
         Ok(ready)
     }
 
-    /// Where the bytes of a descriptor are, if they are where they may be.
-    #[inline]
-    fn place(&self, lies: &RingRef, slot: u16) -> (Descriptor, Option<*const u8>) {
-        let ring = lies.get();
-        match self.buffers {
-            Buffers::Own { first, stride, size } => {
-                let descriptor = ring.snapshot_low(slot);
-                let start = first.wrapping_add(ring.slot_index(slot) * stride as usize).cast_const();
-                (descriptor, (descriptor.length() <= size).then_some(start))
-            }
-            Buffers::Peers => {
-                let descriptor = ring.snapshot(slot);
-                (descriptor, locate(lies.extents(), descriptor).map(<*mut u8>::cast_const))
-            }
-        }
-    }
-
     /// Fills the burst with at most `max` frames from `ready` descriptors:
     /// runs of whole frames in short loops, what interrupts them one by one.
     #[inline]
@@ -354,7 +354,7 @@ impl Burst {
     #[cold]
     #[inline(never)]
     fn odd(&mut self, lies: &RingRef, available: u16) -> bool {
-        let (descriptor, place) = self.place(lies, self.next);
+        let (descriptor, place) = self.buffers.place(lies, self.next);
         let len = descriptor.length();
         let copied = self.copy || overlap(&descriptor.bytes(), &self.reserved.within(descriptor.region()));
         let (slots, frame) = match place {
@@ -394,7 +394,7 @@ impl Burst {
         let mut len = 0;
         let mut bad = false;
         for slots in 1..=available {
-            let (descriptor, place) = self.place(lies, self.next.wrapping_add(slots - 1));
+            let (descriptor, place) = self.buffers.place(lies, self.next.wrapping_add(slots - 1));
             let part = descriptor.length() as usize;
             match place {
                 Some(_) if bad => {}

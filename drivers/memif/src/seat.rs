@@ -136,28 +136,12 @@ impl RxSide {
         Ok((next, distance(next, end, ring.size())?))
     }
 
-    /// A private copy of a descriptor, and where its bytes are, if they are where they may be.
-    fn place(&self, slot: u16) -> (Descriptor, Option<*const u8>) {
-        let ring = self.lies.get();
-        match self.buffers {
-            Buffers::Own { first, stride, size } => {
-                let descriptor = ring.snapshot_low(slot);
-                let start = first.wrapping_add(ring.slot_index(slot) * stride as usize).cast_const();
-                (descriptor, (descriptor.length() <= size).then_some(start))
-            }
-            Buffers::Peers => {
-                let descriptor = ring.snapshot(slot);
-                (descriptor, locate(self.lies.extents(), descriptor).map(<*mut u8>::cast_const))
-            }
-        }
-    }
-
     /// Copies one frame, chained or not: how many of `available` descriptors it has, and whether it is
     /// one; `None` while its end is not there.
     fn copy(&self, first: u16, available: u16, into: &mut Vec<u8>) -> Option<(u16, bool)> {
         let (start, mut good) = (into.len(), true);
         for count in 1..=available {
-            let (descriptor, place) = self.place(first.wrapping_add(count - 1));
+            let (descriptor, place) = self.buffers.place(&self.lies, first.wrapping_add(count - 1));
             let len = descriptor.length() as usize;
             match place {
                 Some(from) if good && into.len() - start + len <= FRAME_LIMIT => {

@@ -14,6 +14,7 @@ use core::time::Duration;
 use cpu::Clock;
 use demo::child::{Interrupt, Program, Running};
 use disk::Reads;
+use random::SplitMix64;
 use rustix::fs::{Advice, Mode, OFlags};
 use serde::Deserialize;
 use std::fs::{self, File};
@@ -189,11 +190,11 @@ impl Bench<'_> {
         });
         let files: Vec<Arc<OwnedFd>> = files.collect::<Result<_, BenchError>>()?;
         let mut reads = Reads::<()>::new(AT_A_TIME)?;
-        let mut numbers = Numbers(7);
+        let mut numbers = SplitMix64::new(7);
         let (began, mut bytes, mut spare) = (Clock.now(), 0_u64, Vec::new());
         while Clock.now().since(began) < self.span() {
             while reads.has_room() {
-                let (file, block) = (numbers.below(FILES), numbers.below(self.size / BLOCK));
+                let (file, block) = (numbers.up_to(FILES - 1), numbers.up_to(self.size / BLOCK - 1));
                 let range = (block * BLOCK, BLOCK as usize, ALIGNMENT);
                 let buffer = spare.pop().unwrap_or_default();
                 reads.start((), Arc::clone(&files[file as usize]), range, buffer).map_err(|_| "no room in a ring")?;
@@ -240,9 +241,9 @@ impl Bench<'_> {
         let (mut server, page) = self.serve()?;
         let list = self.scratch.join("requests");
         let mut lines = String::new();
-        let mut numbers = Numbers(u64::from(connections));
+        let mut numbers = SplitMix64::new(connections.into());
         for _ in 0..requests {
-            let (file, from) = (numbers.below(files), numbers.below((self.size - part) / BLOCK) * BLOCK);
+            let (file, from) = (numbers.up_to(files - 1), numbers.up_to((self.size - part) / BLOCK) * BLOCK);
             let last = from + part - 1;
             lines.push_str(&format!("1 /{}\nRange: bytes={from}-{last}\n\n", name(file)));
         }
@@ -319,9 +320,9 @@ fn make_store(folder: &Path, size: u64, interrupt: &Interrupt) -> Result<(), Ben
         }
         eprintln!("  making {} of {} MiB", path.display(), size >> 20);
         let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
-        let mut numbers = Numbers(number + 1);
+        let mut numbers = SplitMix64::new(number + 1);
         for _ in 0..size / 8 {
-            file.write_all(&numbers.next().to_le_bytes())?;
+            file.write_all(&numbers.bits().to_le_bytes())?;
         }
         let file = file.into_inner().map_err(|why| why.into_error())?;
         file.sync_all()?;
@@ -329,22 +330,6 @@ fn make_store(folder: &Path, size: u64, interrupt: &Interrupt) -> Result<(), Ben
         interrupt.check()?;
     }
     Ok(())
-}
-
-/// The same numbers each time (SplitMix64).
-struct Numbers(u64);
-
-impl Numbers {
-    const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    const fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.next() % bound }
-    }
 }
 
 /// What `load --stream` says, as far as it is asked.
@@ -381,13 +366,6 @@ struct Throughput {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_those_of_the_published_generator() {
-        let mut numbers = Numbers(0);
-        assert_eq!([numbers.next(), numbers.next()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
-        assert!((0..1_000).all(|_| numbers.below(3) < 3));
-    }
 
     #[test]
     fn bounds_are_of_each_turn_and_of_the_middle() {

@@ -436,11 +436,13 @@ impl Ask {
         let complete = self.reading.complete;
         // Nobody is told a second time that its server has ended.
         if !(complete && keeps && sent && !self.reading.ended) {
-            match () {
-                () if complete && sent => turn.io.let_go(link),
+            if complete && sent {
+                turn.io.let_go(link);
+            } else if complete || sent || self.stage == AskStage::Connects {
+                turn.io.cut(link);
+            } else {
                 // Its server sees by the framing that something is missing, and may be saying something.
-                () if !complete && !sent => turn.io.let_go_slowly(link, PARTING),
-                () => turn.io.cut(link),
+                turn.io.let_go_slowly(link, PARTING);
             }
             return;
         }

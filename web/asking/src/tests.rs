@@ -264,7 +264,7 @@ fn what_is_no_answer_is_told_from_one() {
     assert_eq!(inquiry.look(&mut silo.turn()), None);
     silo.now = inquiry.until();
     assert_eq!(inquiry.look(&mut silo.turn()), Some(InquiryFault::Late));
-    assert_eq!((left(&silo), silo.links.cut.len() + silo.links.let_go.len()), ((0, 0), 1));
+    assert_eq!((left(&silo), silo.links.cut.len()), ((0, 0), 1));
 }
 
 /// What a program says of errors is left to be told; some of it makes its answer none.

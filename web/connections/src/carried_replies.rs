@@ -329,6 +329,8 @@ impl Connections {
         let welcome = room::of(one.queued, one.window, one.standing, held);
         let ahead = if one.exchange.patient { room::ahead(one.queued, held).saturating_sub(welcome) } else { 0 };
         let room = welcome.saturating_add(ahead);
+        // At most what is read ahead of a connection.
+        let ahead = ahead as u32;
         ReplyFlow { unsent: one.queued, room, ahead, taken: one.passed, received: one.exchange.received }
     }
 

@@ -68,7 +68,7 @@ pub struct ReplyFlow {
     pub room: usize,
     /// Bytes of that room that its client would not take now: of what an upstream answers some is read ahead
     /// ([`crate::Replies::be_patient`]), for it may be gone when its client takes more.
-    pub ahead: usize,
+    pub ahead: u32,
     /// Bytes that the peer has taken so far, modulo 2^32: whether it takes any.
     pub taken: u32,
     /// Bytes of the request's body that were taken so far, with what its chunks add to it.
@@ -82,7 +82,7 @@ impl ReplyFlow {
     /// Bytes more that its client would take now.
     #[must_use]
     pub const fn welcome(&self) -> usize {
-        self.room.saturating_sub(self.ahead)
+        self.room.saturating_sub(self.ahead as usize)
     }
 
     /// Whether its carrier bounds what is queued.

@@ -178,7 +178,12 @@ impl Files {
         };
         match next {
             NextSlice::Alone => {}
-            NextSlice::OfBlock(body, from, to) => return self.send_slice(replies, work, (&body, from, to)),
+            NextSlice::OfBlock(body, from, to) => {
+                if let Some(rate) = &mut stream.rate {
+                    rate.queued += u64::from(to - from);
+                }
+                return self.queue(replies, work, (body, from, to), true);
+            }
             NextSlice::Waits => {
                 stream.asked = true;
                 self.working += 1;
@@ -395,33 +400,25 @@ impl Files {
         if !self.take_outcome(replies, work, outcome) {
             return;
         }
-        self.begin_reply(replies, work);
-        let Some((id, stream)) = self.stream(work) else { return };
-        let length = buffer.len() as u64;
         let body = Body::new(buffer);
-        replies.body(id, Piece::Body(&body, (0, body.len())));
-        stream.queued.push_back(Queued::Own(body));
-        stream.advance(replies, id, length);
-        self.counters.stream_chunks += 1;
-        self.pump(replies, work);
+        let length = body.len();
+        self.queue(replies, work, (body, 0, length), false);
     }
 
-    /// Queues some of a block, and goes on.
-    fn send_slice<R: Replies + ?Sized>(
+    /// Queues some of a body, which is a block that is shared or the stream's own, and goes on.
+    fn queue<R: Replies + ?Sized>(
         &mut self,
         replies: &mut R,
         work: WorkId,
-        (body, start, end): (&Body, u32, u32),
+        (body, start, end): (Body, u32, u32),
+        is_block: bool,
     ) {
         self.begin_reply(replies, work);
         let Some((id, stream)) = self.stream(work) else { return };
-        replies.body(id, Piece::Body(body, (start, end)));
-        let length = (end - start) as usize;
-        stream.queued.push_back(Queued::OfBlock(length));
-        if let Some(rate) = &mut stream.rate {
-            rate.queued += length as u64;
-        }
-        stream.advance(replies, id, length as u64);
+        replies.body(id, Piece::Body(&body, (start, end)));
+        let length = end - start;
+        stream.queued.push_back(if is_block { Queued::OfBlock(length as usize) } else { Queued::Own(body) });
+        stream.advance(replies, id, length.into());
         self.counters.stream_chunks += 1;
         self.pump(replies, work);
     }

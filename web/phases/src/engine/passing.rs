@@ -150,7 +150,7 @@ impl Replies for Passing<'_> {
             course.and_then(|course| course.reply.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
         let flow = self.replies.flow(id);
         let room = if flow.is_bounded() { flow.room.saturating_sub(waits) } else { flow.room };
-        ReplyFlow { unsent: flow.unsent + waits, room, ahead: flow.ahead.min(room), ..flow }
+        ReplyFlow { unsent: flow.unsent + waits, room, ..flow }
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {

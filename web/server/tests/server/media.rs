@@ -1,6 +1,7 @@
 //! Large files by blocks that streams share.
 
-use crate::support::{Response, Site, World, directory};
+use crate::sharing::finish;
+use crate::support::{Site, World, directory};
 use app::ConnId;
 use core::time::Duration;
 use server::Config;
@@ -29,15 +30,6 @@ fn begin(world: &mut World, path: &str, fields: &str) -> ConnId {
     world.conn(id).acks = false;
     world.send(id, format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
     id
-}
-
-fn finish(world: &mut World, id: ConnId) -> Response {
-    world.conn(id).acks = true;
-    world.settle();
-    let got = world.got(id);
-    let (response, rest) = Response::parse(&got, false);
-    assert_eq!(rest, b"");
-    response
 }
 
 #[test]

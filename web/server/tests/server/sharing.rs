@@ -60,7 +60,7 @@ fn queued(world: &World, ids: &[ConnId]) -> usize {
 }
 
 /// The rest of a download, and its end.
-fn finish(world: &mut World, id: ConnId) -> Response {
+pub(crate) fn finish(world: &mut World, id: ConnId) -> Response {
     world.conn(id).acks = true;
     world.settle();
     let got = world.got(id);

@@ -63,8 +63,8 @@ impl Origin {
 
     /// Reads what came, and says what it will.
     fn read(&mut self, got: &[u8], random: &mut Random, script: &mut Vec<u8>) -> usize {
-        let mut at = 0;
-        loop {
+        let (mut at, mut asked) = (0, Vec::new());
+        let read = loop {
             let offer = Offer { bytes: &got[at..], second: 1, memory: &mut self.memory };
             let (taken, event) = self.conn.on_bytes(offer, script);
             at += taken;
@@ -73,13 +73,16 @@ impl Origin {
                     assert!(ends, "a GET has no body");
                     let tag = request.fields().find(|field| field.is("x-tag")).expect("whose it is");
                     let own = format!("<{}>", String::from_utf8_lossy(tag.value));
-                    self.answer(stream, &own, random, script);
+                    asked.push((stream, own));
                 }
                 ServerEvent::Failed(failure) => panic!("we broke the protocol: {failure:?}"),
-                _ if taken == 0 => return at,
+                _ if taken == 0 => break at,
                 _ => {}
             }
-        }
+        };
+        // A stream's window opens behind its head.
+        asked.iter().for_each(|(stream, own)| self.answer(*stream, own, random, script));
+        read
     }
 
     fn answer(&mut self, stream: u32, own: &str, random: &mut Random, script: &mut Vec<u8>) {
@@ -213,8 +216,7 @@ fn hundreds_of_faulty_answers_on_shared_connections_harm_nobody() {
                 }
             },
         );
-        // A stream's window opens behind its head, and what does not fit into it before that is not sent.
-        assert!(whole > 80 && cut > 20 && errors > 30, "{whole} {cut} {errors}");
+        assert!(whole > 150 && cut > 20 && errors > 30, "{whole} {cut} {errors}");
         let figures = *engine.rest.kept.shared.figures();
         assert!(figures.begun < figures.streams, "connections are shared: {figures:?}");
         assert!(figures.unprocessed > 20 && figures.faults > 3 && figures.streams_at_fault > 20, "{figures:?}");
