@@ -102,9 +102,16 @@ fn send(pid: u32, signal: Signal) {
     kill_process(pid, signal).expect("it takes signals");
 }
 
-/// The workers of a test whose load is on.
-fn loading(child: &Child, server: &Server) -> Vec<u32> {
-    wait_for("requests", || server.paths().len() > 20);
+/// The workers of a test whose load is on, which `server` had no more than `before` of.
+fn loading(child: &mut Child, server: &Server, before: usize) -> Vec<u32> {
+    wait_for("requests", || {
+        if let Some(status) = child.try_wait().expect("it can be asked") {
+            let mut said = String::new();
+            let errors = child.stderr.take().map(|mut errors| errors.read_to_string(&mut said));
+            panic!("it ended, {status}: {said} {errors:?}");
+        }
+        server.paths().len() > before + 20
+    });
     let workers = below(child.id());
     assert_eq!(workers.len(), 3, "{workers:?}");
     workers
@@ -152,8 +159,8 @@ fn what_workers_count_is_what_the_server_saw_and_no_counter_comes_twice() {
 fn a_worker_that_is_killed_is_named_and_none_is_left() {
     let server = Server::start();
     let path = spec("killed", &server, "  rate: 300\n  duration: 60s\n");
-    let child = start(&path, &[]);
-    let workers = loading(&child, &server);
+    let mut child = start(&path, &[]);
+    let workers = loading(&mut child, &server, 0);
     send(workers[1], Signal::KILL);
     let output = child.wait_with_output().expect("it ends");
     let said = said(&output);
@@ -168,8 +175,8 @@ fn a_worker_that_is_killed_is_named_and_none_is_left() {
 fn an_interrupt_and_a_killed_controller_leave_no_worker() {
     let server = Server::start();
     let path = spec("interrupted", &server, "  rate: 300\n  duration: 60s\n");
-    let child = start(&path, &[]);
-    let workers = loading(&child, &server);
+    let mut child = start(&path, &[]);
+    let workers = loading(&mut child, &server, 0);
     send(child.id(), Signal::INT);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
@@ -177,9 +184,7 @@ fn an_interrupt_and_a_killed_controller_leave_no_worker() {
     assert!(!workers.into_iter().any(is_alive));
     let before = server.paths().len();
     let mut child = start(&path, &[]);
-    wait_for("requests", || server.paths().len() > before + 20);
-    let workers = below(child.id());
-    assert_eq!(workers.len(), 3);
+    let workers = loading(&mut child, &server, before);
     send(child.id(), Signal::KILL);
     child.wait().expect("it ends");
     wait_for("the workers' end", || !workers.iter().any(|worker| is_alive(*worker)));
@@ -211,8 +216,8 @@ fn strangers_and_bad_files_change_nothing() {
     assert!(said(&output).contains("cannot connect to"), "{}", said(&output));
 
     let path = spec("strangers", &server, "  rate: 100\n  connections: 3\n  duration: 2s\n");
-    let child = start(&path, &["--json"]);
-    wait_for("requests", || server.paths().len() > 20);
+    let mut child = start(&path, &["--json"]);
+    loading(&mut child, &server, 0);
     let port = listening(child.id());
     for line in
         ["{\"hello\":{\"token\":\"00\",\"worker\":0,\"instance\":1,\"version\":\"1\"}}\n", "GET / HTTP/1.1\r\n\r\n", ""]

@@ -1,0 +1,55 @@
+//! What `nearside-cluster` refuses before a worker is started, and how it exits.
+//!
+//! Cargo builds a package's programs for its integration tests alone: that these are here
+//! also lets the tests of testing/interop find the program beside `nearside`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn run(words: &[&str]) -> (Option<i32>, String) {
+    let command = Command::new(env!("CARGO_BIN_EXE_nearside-cluster")).args(words).output();
+    let Output { status, stdout, stderr } = command.expect("it starts");
+    (status.code(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
+}
+
+/// A file of a test, in a folder of its own.
+fn file(name: &str, text: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("nearside-refusals-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a temporary folder");
+    let path = folder.join("test.yaml");
+    fs::write(&path, text).expect("a temporary file");
+    path
+}
+
+fn refused(name: &str, text: &str) -> String {
+    let path = file(name, text);
+    let (code, said) = run(&["run", path.to_str().expect("text"), "--local"]);
+    assert_eq!(code, Some(2), "{said}");
+    fs::remove_dir_all(path.parent().expect("a folder")).expect("made above");
+    said
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let (code, said) = run(&["run", "/nonexistent/test.yaml", "--local"]);
+    assert!(code.is_some_and(|code| code != 0), "{said}");
+    assert!(said.contains("/nonexistent/test.yaml"), "{said}");
+}
+
+#[test]
+fn a_file_of_another_kind_is_refused_with_its_line() {
+    let said = refused("kind", "apiVersion: nearside.dev/v1alpha1\nkind: Deployment\nmetadata: {name: a}\n");
+    assert!(said.contains("Deployment"), "{said}");
+    let said = refused("broken", "apiVersion: [\n");
+    assert!(said.contains("line "), "{said}");
+}
+
+#[test]
+fn fields_are_refused_by_name_each_with_its_line() {
+    let text = "apiVersion: nearside.dev/v1alpha1\nkind: LoadTest\nmetadata: {name: a}\nspec:\n  \
+                target: http://127.0.0.1:1/\n  workers: 3\n  rate: 2\n  workerz: 9\n";
+    let said = refused("fields", text);
+    assert!(said.contains("line 7: spec.rate: 2 a second over 3 workers"), "{said}");
+    assert!(said.contains("line 8: spec.workerz: there is no such field"), "{said}");
+}
