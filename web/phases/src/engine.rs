@@ -3,7 +3,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | `loaded` | a program as one silo has it |
-//! | `course` | how far a request has come |
+//! | `request_state` | how far a request has come |
 //! | `requests`, `resume`, `finish` | the table of all; how one runs, waits and goes on; and its end |
 //! | `phases`, `script` | its phases, and the scripts in two of them |
 //! | `runner` | a request, and all that it takes to run it |
@@ -18,7 +18,7 @@
 //! | `limit_rate` | what is sent no faster than it may be |
 //! | `tickets`, `wakeups` | requests that wait for a time, a password or content that is compressed |
 //! | `passing` | what files send |
-//! | `bodies`, `body_events`, `course_body` | bodies of requests |
+//! | `bodies`, `body_events`, `body_progress` | bodies of requests |
 //! | `relay…`, `gateway`, `named`, `names` | requests that are passed on to upstreams, and their answers |
 //! | `subs`, `sub_…`, `within`, `permission`, `mirrors`, `placed`, `postponed` | requests within requests |
 //! | `ready`, `remember` | whole responses that are ready |
@@ -28,11 +28,10 @@ mod basic_auth;
 mod bodies;
 mod body_events;
 mod body_filters;
+mod body_progress;
 mod chosen;
 mod conditions;
 mod content;
-mod course;
-mod course_body;
 #[cfg(test)]
 mod echo;
 mod error_pages;
@@ -78,6 +77,7 @@ mod relay_tunnel;
 mod relay_values;
 mod remember;
 mod reply;
+mod request_state;
 mod requests;
 mod resume;
 mod roots;
@@ -92,9 +92,9 @@ mod slices;
 mod spare;
 mod streams;
 mod sub_answers;
-mod sub_course;
 mod sub_results;
 mod sub_run;
+mod subrequest;
 mod subs;
 mod text;
 mod tickets;
@@ -112,7 +112,6 @@ use access_log::LogSet;
 use app::Wake;
 use asking::KeptLinks;
 use core::time::Duration;
-use course::Course;
 use exchange::{ExchangeId, HeadWriter, Replies};
 use features::compression::CompressedBodies;
 use files::{FileId, FileLimits, Files, Streamed};
@@ -123,6 +122,7 @@ use loaded::Loaded;
 pub use parts::{EngineParts, NewProgram, PrepareError};
 use passwords::{Verifier, VerifierLimits};
 use ready::ReadyTable;
+use request_state::RequestState;
 use requests::RequestTable;
 use rustix::fd::OwnedFd;
 use scope::Clock;
@@ -359,9 +359,9 @@ impl Rest {
         id: ExchangeId,
         request: &Request<'_>,
         replies: &dyn Replies,
-    ) -> Box<Course> {
-        let mut course = self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(loaded), id)));
-        course.begin(loaded, id, request, replies);
-        course
+    ) -> Box<RequestState> {
+        let mut state = self.spare.state().unwrap_or_else(|| Box::new(RequestState::new(Rc::clone(loaded), id)));
+        state.begin(loaded, id, request, replies);
+        state
     }
 }

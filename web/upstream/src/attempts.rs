@@ -33,14 +33,14 @@ pub struct Attempts {
     pub(crate) left: u32,
     /// How often the number was hashed again in vain.
     pub(crate) hashes: u32,
-    pub(crate) course: HashCourse,
+    pub(crate) walk: HashWalk,
     /// Which of the groups that a balancer had it was chosen from.
     pub(crate) epoch: u32,
 }
 
 /// Where the search by a key stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum HashCourse {
+pub(crate) enum HashWalk {
     None,
     Address { bytes: [u8; 16], length: u8, hash: u32 },
     Key { key: Box<[u8]>, hash: u32, round: u32 },
@@ -56,7 +56,7 @@ impl Attempts {
             tried: Tried::Few(0),
             left: 0,
             hashes: 0,
-            course: HashCourse::None,
+            walk: HashWalk::None,
             epoch: 0,
         }
     }

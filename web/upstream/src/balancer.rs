@@ -1,6 +1,6 @@
 //! What a silo knows of a group's peers, and which of them is next.
 
-use crate::attempts::{Attempts, BalancingKey, HASHES_MAX, HashCourse, Tried};
+use crate::attempts::{Attempts, BalancingKey, HASHES_MAX, HashWalk, Tried};
 use crate::former::Former;
 use crate::group::{Balancing, Group, PeerId, Rank};
 use core::net::IpAddr;
@@ -92,12 +92,12 @@ impl Balancer {
             tried: Tried::none((first.end - first.start).max(backup.end - backup.start)),
             left: first.tries + backup_tries,
             hashes: 0,
-            course: self.course(key),
+            walk: self.walk(key),
             epoch: self.epoch,
         }
     }
 
-    fn course(&self, key: BalancingKey<'_>) -> HashCourse {
+    fn walk(&self, key: BalancingKey<'_>) -> HashWalk {
         let value = match key {
             BalancingKey::Value(value) => value,
             _ => b"",
@@ -110,13 +110,13 @@ impl Balancer {
                     BalancingKey::Client(Some(IpAddr::V6(address))) => (bytes, length) = (address.octets(), 16),
                     _ => {}
                 }
-                HashCourse::Address { bytes, length, hash: 89 }
+                HashWalk::Address { bytes, length, hash: 89 }
             }
-            Balancing::Key => HashCourse::Key { key: value.into(), hash: 0, round: 0 },
+            Balancing::Key => HashWalk::Key { key: value.into(), hash: 0, round: 0 },
             Balancing::ConsistentKey => {
-                HashCourse::Point { place: self.group.points.find(value), has_key: !value.is_empty() }
+                HashWalk::Point { place: self.group.points.find(value), has_key: !value.is_empty() }
             }
-            _ => HashCourse::None,
+            _ => HashWalk::None,
         }
     }
 

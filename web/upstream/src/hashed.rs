@@ -1,6 +1,6 @@
 //! Choices that begin at a number: of the client's address, of a key, of chance.
 
-use crate::attempts::{Attempts, HASHES_MAX, HashCourse};
+use crate::attempts::{Attempts, HASHES_MAX, HashWalk};
 use crate::balancer::Balancer;
 use crate::checksum::Crc32;
 
@@ -11,11 +11,11 @@ impl Balancer {
     /// The peer that the client's address or the key leads to, or where their
     /// number leads when it is hashed again.
     pub(crate) fn hashed(&mut self, attempts: &mut Attempts, now: i64) -> Option<usize> {
-        if matches!(&attempts.course, HashCourse::Key { key, .. } if key.is_empty()) {
+        if matches!(&attempts.walk, HashWalk::Key { key, .. } if key.is_empty()) {
             return self.in_turn(attempts, now);
         }
         loop {
-            let number = next_number(&mut attempts.course);
+            let number = next_number(&mut attempts.walk);
             let place = self.by_weight(attempts, u64::from(number));
             if self.is_untried(attempts, place, now) {
                 return Some(self.take(attempts, place, now));
@@ -31,7 +31,7 @@ impl Balancer {
     /// its addresses the next in turn.
     pub(crate) fn consistent(&mut self, attempts: &mut Attempts, now: i64) -> Option<usize> {
         loop {
-            let HashCourse::Point { place, has_key: true } = attempts.course else {
+            let HashWalk::Point { place, has_key: true } = attempts.walk else {
                 return self.in_turn(attempts, now);
             };
             let server = self.group.points.server(place)?;
@@ -52,7 +52,7 @@ impl Balancer {
                 self.peers[best].current_weight -= total;
                 return Some(self.take(attempts, best, now));
             }
-            attempts.course = HashCourse::Point { place: place.wrapping_add(1), has_key: true };
+            attempts.walk = HashWalk::Point { place: place.wrapping_add(1), has_key: true };
             attempts.hashes += 1;
             if attempts.hashes > HASHES_MAX {
                 return self.in_turn(attempts, now);
@@ -128,14 +128,14 @@ impl Balancer {
 }
 
 /// The number that comes next for an address or a key.
-fn next_number(course: &mut HashCourse) -> u32 {
-    match course {
-        HashCourse::Address { bytes, length, hash } => {
+fn next_number(walk: &mut HashWalk) -> u32 {
+    match walk {
+        HashWalk::Address { bytes, length, hash } => {
             let step = |hash: u32, byte: &u8| (hash * 113 + u32::from(*byte)) % ADDRESS_HASH;
             *hash = bytes[..usize::from(*length)].iter().fold(*hash, step);
             *hash
         }
-        HashCourse::Key { key, hash, round } => {
+        HashWalk::Key { key, hash, round } => {
             // As memcached's clients have it: the round's number stands before the
             // key, from the second on.
             let sum = if *round > 0 { Crc32::new().with(round.to_string().as_bytes()) } else { Crc32::new() };
@@ -143,6 +143,6 @@ fn next_number(course: &mut HashCourse) -> u32 {
             *round += 1;
             *hash
         }
-        HashCourse::None | HashCourse::Point { .. } => 0,
+        HashWalk::None | HashWalk::Point { .. } => 0,
     }
 }

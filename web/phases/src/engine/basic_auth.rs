@@ -15,12 +15,12 @@ impl Runner<'_> {
             Login::Asks(credentials) => credentials,
         };
         let ticket = self.rest.tickets.next(self.token);
-        let source = self.course.client.peer.map(|peer| peer.ip());
+        let source = self.state.client.peer.map(|peer| peer.ip());
         let Some(verifier) = &mut self.rest.verifier else { return Flow::Status(500) };
         if verifier.submit(ticket, source, credentials, self.clock.now).is_err() {
             return Flow::Status(503);
         }
-        self.course.wait.ticket = Some(ticket);
+        self.state.wait.ticket = Some(ticket);
         Flow::Waits(On::Helper)
     }
 
@@ -34,7 +34,7 @@ impl Runner<'_> {
 
     /// Asks for a password.
     pub(super) fn challenge(&mut self, realm: &[u8]) -> Flow {
-        let fields = &mut self.course.reply.kept_fields;
+        let fields = &mut self.state.reply.kept_fields;
         fields.extend_from_slice(b"WWW-Authenticate: Basic realm=\"");
         super::text::field_value(realm, fields);
         fields.extend_from_slice(b"\"\r\n");

@@ -17,7 +17,7 @@
 //!   none), then and ever after [`Runner::body_content`] has it: [`BodyContent::Memory`],
 //!   an [`app::Body`] that can be queued without a copy, or [`BodyContent::File`], a
 //!   descriptor and a length; where the data path sends no files itself, pieces of it
-//!   are asked for by [`CourseBody::read_back`] and come by [`Engine::on_body_news`]. Both can
+//!   are asked for by [`BodyProgress::read_back`] and come by [`Engine::on_body_news`]. Both can
 //!   be gone through more than once, for another upstream.
 //! - [`BodyReading::Streamed`]: `Flow::On` at once. Its bytes go to
 //!   [`Engine::stream_body`] as they come, which says how many it takes; what it leaves
@@ -30,7 +30,7 @@
 //! read, wherever it is.
 
 use super::body_events::too_long;
-use super::course_body::{BodyCopy, BodyFailure, BodyState, CourseBody};
+use super::body_progress::{BodyCopy, BodyFailure, BodyProgress, BodyState};
 use super::runner::{Flow, Runner};
 use super::waits::On;
 use bodies::{BodyContent, BodyFiles};
@@ -52,14 +52,14 @@ impl Runner<'_> {
     /// Reads the request's body: see the module.
     pub(super) fn read_body(&mut self, how: BodyReading) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let block = loaded.program.block(self.course.route.block);
+        let block = loaded.program.block(self.state.route.block);
         let is_filed = block.is_some_and(|block| block.body.in_file != BodyFiles::Long);
-        if self.course.body.is_none() && is_filed && self.request.known(Known::ContentLength).is_some() {
+        if self.state.body.is_none() && is_filed && self.request.known(Known::ContentLength).is_some() {
             // One that is empty has a file, too.
-            self.course.body = CourseBody::of(RequestBody::Length(0));
-            self.course.body.iter_mut().for_each(|body| body.ended = true);
+            self.state.body = BodyProgress::of(RequestBody::Length(0));
+            self.state.body.iter_mut().for_each(|body| body.ended = true);
         }
-        let Some(body) = self.course.body.as_deref_mut() else { return Flow::On };
+        let Some(body) = self.state.body.as_deref_mut() else { return Flow::On };
         if let Some(failure) = body.failure.take() {
             return self.body_failed(failure);
         }
@@ -78,19 +78,19 @@ impl Runner<'_> {
         let Some(block) = block else { return Flow::Status(500) };
         let ticket = self.rest.tickets.next(self.token);
         // How long its client may take is said where the request has come to.
-        self.replies.set_terms(self.course.id, loaded.program.terms.of_block(self.course.route.block));
-        let Some(body) = self.course.body.as_deref_mut() else { return Flow::On };
+        self.replies.set_terms(self.state.id, loaded.program.terms.of_block(self.state.route.block));
+        let Some(body) = self.state.body.as_deref_mut() else { return Flow::On };
         // A length that was told was held against the limit where the location was found.
         let is_told = body.length.is_some();
         body.most = if is_told || block.body_max == 0 { u64::MAX } else { block.body_max };
         if how == BodyReading::Streamed {
             if let Some(bytes) = body.at_hand.filter(|bytes| *bytes > body.most) {
                 // It came along with the head: nobody is asked.
-                return self.body_failed(too_long((0, bytes), self.course.about.http2));
+                return self.body_failed(too_long((0, bytes), self.state.about.http2));
             }
             body.state = BodyState::Streamed(0);
             body.copy = Some(BodyCopy { bytes: Vec::new(), most: block.body.buffer as usize });
-            self.replies.read(self.course.id, Some(body.most));
+            self.replies.read(self.state.id, Some(body.most));
             return Flow::On;
         }
         let store = loaded.bodies.borrow();
@@ -101,7 +101,7 @@ impl Runner<'_> {
         match ended {
             Ok(true) => Flow::On,
             Ok(false) => {
-                self.replies.read(self.course.id, Some(body.most));
+                self.replies.read(self.state.id, Some(body.most));
                 Flow::Waits(On::Source)
             }
             Err(why) => {
@@ -117,9 +117,9 @@ impl Runner<'_> {
     pub(super) fn repeat_body(&mut self) -> bool {
         let ticket = self.rest.tickets.next(self.token);
         let loaded = Rc::clone(&self.loaded);
-        let block = loaded.program.block(self.course.route.block);
-        let (store, is_plain) = (loaded.bodies.borrow(), matches!(self.course.method, Method::Get | Method::Head));
-        let Some(((body, store), block)) = self.course.body.as_deref_mut().zip(store.as_ref()).zip(block) else {
+        let block = loaded.program.block(self.state.route.block);
+        let (store, is_plain) = (loaded.bodies.borrow(), matches!(self.state.method, Method::Get | Method::Head));
+        let Some(((body, store), block)) = self.state.body.as_deref_mut().zip(store.as_ref()).zip(block) else {
             return false;
         };
         let BodyState::Streamed(bytes) = body.state else { return true };
@@ -141,18 +141,18 @@ impl Runner<'_> {
 
     /// What was read, if there was anything to read.
     pub(super) fn body_content(&self) -> Option<BodyContent> {
-        self.course.body.as_ref()?.content().cloned()
+        self.state.body.as_ref()?.content().cloned()
     }
 
     /// Its body is in a file: told once.
     fn tell_of_body_file(&mut self) {
-        let Some(body) = self.course.body.as_deref_mut() else { return };
+        let Some(body) = self.state.body.as_deref_mut() else { return };
         if core::mem::replace(&mut body.is_told, true) {
             return;
         }
-        let long = self.course.body.as_ref().filter(|body| body.read() != Some(0));
+        let long = self.state.body.as_ref().filter(|body| body.read() != Some(0));
         let Some(path) = long.and_then(|body| body.path()) else { return };
-        let block = self.loaded.program.block(self.course.route.block);
+        let block = self.loaded.program.block(self.state.route.block);
         let asked = block.is_some_and(|block| block.body.in_file != BodyFiles::Long);
         let level = if asked { ErrorLevel::WARN.milder() } else { ErrorLevel::WARN };
         self.tell(level, || [b"a client request body is buffered to a temporary file ", path].concat());
@@ -167,7 +167,7 @@ impl Runner<'_> {
             }
             BodyFailure::Gone => {
                 // Nobody waits for an answer.
-                self.course.sent.status = 400;
+                self.state.sent.status = 400;
                 Flow::HangUp
             }
         }
@@ -175,7 +175,7 @@ impl Runner<'_> {
 
     /// Says what is wrong with a body whose answer has begun: that tells of it by its end alone.
     pub(super) fn tell_of_broken_body(&mut self) {
-        let failure = self.course.body.as_deref_mut().and_then(|body| body.failure.take());
+        let failure = self.state.body.as_deref_mut().and_then(|body| body.failure.take());
         if let Some(BodyFailure::Told(level, _, text)) = failure {
             self.tell(level, || text.into_bytes());
         }
@@ -184,7 +184,7 @@ impl Runner<'_> {
     /// Whether its body is no chunks, by what came along with the head: the connection ends
     /// with its answer, whatever that is.
     pub(super) fn is_body_malformed(&self) -> bool {
-        self.course.body.as_ref().is_some_and(|body| body.is_malformed)
+        self.state.body.as_ref().is_some_and(|body| body.is_malformed)
     }
 
     /// The request is refused for that.

@@ -1,7 +1,7 @@
 //! Bodies of requests come, and whoever reads them goes on.
 
-use super::course::Course;
-use super::course_body::{BodyFailure, BodyState, CourseBody};
+use super::body_progress::{BodyFailure, BodyProgress, BodyState};
+use super::request_state::RequestState;
 use super::{Engine, Rest};
 use bodies::{BodyError, BodyEvent, BodyStore};
 use exchange::{BodyCut, ExchangeId, Replies};
@@ -15,16 +15,16 @@ pub(super) enum BodyNews {
     Ended,
     /// A streamed body will not be whole.
     Broken,
-    /// A piece of a file that was [asked for](CourseBody::read_back).
+    /// A piece of a file that was [asked for](BodyProgress::read_back).
     Piece(Result<Vec<u8>, BodyError>),
 }
 
 impl Rest {
     /// The body that comes with an exchange that is kept, and its number.
-    fn body_of(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<(u32, &mut CourseBody)> {
+    fn body_of(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<(u32, &mut BodyProgress)> {
         let token = replies.mark(id)?;
-        let course = self.requests.of_mut((token, id))?;
-        Some((token, course.body.as_deref_mut()?))
+        let state = self.requests.of_mut((token, id))?;
+        Some((token, state.body.as_deref_mut()?))
     }
 }
 
@@ -80,8 +80,8 @@ impl Engine {
             BodyState::Left if why == BodyCut::Ended => {
                 // Who reads it later is told. The answer may be one that needs none of it.
                 body.failure = Some(BodyFailure::Gone);
-                if let Some(course) = self.rest.requests.get_mut(token) {
-                    course.end_connection(replies);
+                if let Some(state) = self.rest.requests.get_mut(token) {
+                    state.end_connection(replies);
                 }
                 return true;
             }
@@ -105,10 +105,10 @@ impl Engine {
 
     /// Nothing more is read of a body, and what answers is told why.
     fn break_body(&mut self, replies: &mut dyn Replies, token: u32, failure: BodyFailure) {
-        let Some(course) = self.rest.requests.get_mut(token) else { return };
+        let Some(state) = self.rest.requests.get_mut(token) else { return };
         // Nothing after it can be understood.
-        course.end_connection(replies);
-        let Some(body) = course.body.as_deref_mut() else { return };
+        state.end_connection(replies);
+        let Some(body) = state.body.as_deref_mut() else { return };
         let streamed = matches!(body.state, BodyState::Streamed(_));
         (body.state, body.failure) = (BodyState::Broken, Some(failure));
         if streamed {
@@ -146,9 +146,9 @@ impl Engine {
     /// The store's news of one body; returned if it is nobody's.
     pub(super) fn take_body(&mut self, replies: &mut dyn Replies, ticket: u64, event: BodyEvent) -> Option<BodyEvent> {
         let token = ticket as u32;
-        let course = self.rest.requests.get_mut(token);
-        let known = course.filter(|course| course.body.as_ref().is_some_and(|body| body.is_of(ticket)));
-        let Some(Course { id, body: Some(body), .. }) = known else { return Some(event) };
+        let state = self.rest.requests.get_mut(token);
+        let known = state.filter(|state| state.body.as_ref().is_some_and(|body| body.is_of(ticket)));
+        let Some(RequestState { id, body: Some(body), .. }) = known else { return Some(event) };
         let BodyState::Kept(received) = &mut body.state else { return Some(event) };
         match event {
             BodyEvent::Room => {

@@ -1,9 +1,9 @@
 //! Which listener a client came to, and which server its requests are for.
 
 use super::Engine;
-use super::course::{Course, Depends};
 use super::host::{has_empty_label, listener_at};
 use super::loaded::Loaded;
+use super::request_state::{Depends, RequestState};
 use super::scope::Scope;
 use crate::program::ServerId;
 use exchange::{Asked, LocalAddress};
@@ -42,13 +42,13 @@ impl Engine {
     pub(super) fn take_groups(
         &self,
         loaded: &Loaded,
-        course: &mut Course,
+        state: &mut RequestState,
         request: &Request<'_>,
         (expression, name): (u32, Vec<u8>),
     ) {
-        course.reuse.depends.on(Depends::OTHER);
+        state.reuse.depends.on(Depends::OTHER);
         let clock = &self.rest.clock;
-        let mut scope = Scope::new((loaded, course), request, clock);
+        let mut scope = Scope::new((loaded, state), request, clock);
         let _ = scope.matches(expression, &name);
     }
 }

@@ -1,9 +1,9 @@
 //! What of an answer its client wants, by what it has: conditions, and ranges.
 
 use super::answer::Answer;
-use super::course::{Depends, KeptContent};
 use super::ranges;
 use super::ranges::Ranged;
+use super::request_state::{Depends, KeptContent};
 use super::runner::{Flow, Runner};
 use crate::program::{Block, IfModifiedSince};
 use semantics::{Known, Method, date};
@@ -29,19 +29,19 @@ impl Runner<'_> {
 
     /// What stays of an answer that was given up for another (`X-Accel-Redirect`) goes, too.
     fn clear_kept(&mut self) {
-        let course = &mut *self.course;
-        course.reply.kept_fields.clear();
-        course.sent.front.clear();
-        (course.passed.kept, course.sent.location) = (KeptContent::default(), None);
+        let state = &mut *self.state;
+        state.reply.kept_fields.clear();
+        state.sent.front.clear();
+        (state.passed.kept, state.sent.location) = (KeptContent::default(), None);
     }
 
     /// Whether the request's conditions hold, in nginx's order.
     fn precondition(&mut self, answer: &Answer, block: &Block) -> Precondition {
         let (request, second) = (self.request, self.clock.second);
-        if request.is_plain() || self.course.within.sub.is_some() {
+        if request.is_plain() || self.state.within.sub.is_some() {
             return Precondition::Holds;
         }
-        self.course.reuse.depends.on(Depends::OTHER);
+        self.state.reuse.depends.on(Depends::OTHER);
         let etag = answer.etag.as_deref().unwrap_or_default().as_bytes();
         let time = |known: Known| request.known(known).map(|value| date::parse_leniently(value, second));
         if let Some(since) = time(Known::IfUnmodifiedSince)
@@ -78,12 +78,12 @@ impl Runner<'_> {
 
     /// Which ranges of so many bytes a client asks for.
     pub(super) fn ranges(&mut self, answer: &Answer, length: u64, most: Option<u32>) -> Ranged {
-        let value = self.request.known(Known::Range).filter(|_| self.course.within.sub.is_none());
+        let value = self.request.known(Known::Range).filter(|_| self.state.within.sub.is_none());
         let Some(value) = value else { return Ranged::Whole };
-        self.course.reuse.depends.on(Depends::OTHER);
+        self.state.reuse.depends.on(Depends::OTHER);
         // Of what an upstream gives by slices there are parts for any method.
-        let any = answer.of_upstream && self.course.within.slices.is_some();
-        if !any && self.course.method != Method::Get && self.course.method != Method::Head {
+        let any = answer.of_upstream && self.state.within.slices.is_some();
+        if !any && self.state.method != Method::Get && self.state.method != Method::Head {
             return Ranged::Whole;
         }
         if let Some(wanted) = self.request.known(Known::IfRange) {

@@ -1,9 +1,9 @@
 //! What answers a request: files, folders, text.
 
 use super::answer::{Answer, AnswerBody};
-use super::course::{Phase, Tried};
 use super::errors::{FORBIDDEN, MISSING};
 use super::lookup::At;
+use super::request_state::{Phase, Tried};
 use super::runner::{Flow, Runner};
 use crate::program::{Block, ContentRules, SymlinkKind};
 use features::ErrorLevel;
@@ -15,7 +15,7 @@ impl Runner<'_> {
     /// The content phase.
     pub(super) fn content(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
+        let Some(block) = loaded.program.block(self.state.route.block) else { return Flow::Status(500) };
         if block.mirrors && !self.is_sub() {
             match self.mirror(block) {
                 Flow::On => {}
@@ -34,10 +34,10 @@ impl Runner<'_> {
             _ => return self.fixed_content(block),
         }
         let is_sought = block.features.seeking.format.is_some();
-        if is_sought && !matches!(self.course.method, Method::Get | Method::Head) {
+        if is_sought && !matches!(self.state.method, Method::Get | Method::Head) {
             return Flow::Status(405);
         }
-        if self.course.route.uri.last() == Some(&b'/') {
+        if self.state.route.uri.last() == Some(&b'/') {
             return self.folder(block);
         }
         self.file(block)
@@ -45,20 +45,20 @@ impl Runner<'_> {
 
     /// A path that ends with a slash: its index, or what is in it.
     fn folder(&mut self, block: &Block) -> Flow {
-        if !matches!(self.course.method, Method::Get | Method::Head | Method::Post) {
+        if !matches!(self.state.method, Method::Get | Method::Head | Method::Post) {
             return Flow::Status(405);
         }
         // `random_index` comes first: an index is a file as others are.
-        while let Some(name) = block.index.get(self.course.route.at as usize).filter(|_| !block.autoindex.random) {
+        while let Some(name) = block.index.get(self.state.route.at as usize).filter(|_| !block.autoindex.random) {
             let name = self.scope().get(name);
             if name.first() == Some(&b'/') {
                 // Another name was looked for in vain: is the folder there at all?
-                if self.course.route.at > 0
+                if self.state.route.at > 0
                     && let Err(flow) = self.existing_folder(block)
                 {
                     return flow;
                 }
-                let args = core::mem::take(&mut self.course.route.args);
+                let args = core::mem::take(&mut self.state.route.args);
                 return self.redirect(&name, &args);
             }
             let mut path = Vec::new();
@@ -66,8 +66,8 @@ impl Runner<'_> {
             path.extend_from_slice(&name);
             match self.look(&path) {
                 Ok(At::File(_) | At::Unread(Unread::File { .. } | Unread::Other)) => {
-                    let uri = [self.course.route.uri.as_slice(), &name].concat();
-                    let args = core::mem::take(&mut self.course.route.args);
+                    let uri = [self.state.route.uri.as_slice(), &name].concat();
+                    let args = core::mem::take(&mut self.state.route.args);
                     return self.redirect(&uri, &args);
                 }
                 Ok(At::Forbidden) => {
@@ -81,11 +81,11 @@ impl Runner<'_> {
                 Ok(At::Missing | At::Directory | At::Unread(Unread::Directory)) => {}
                 Err(flow) => return flow,
             }
-            self.course.route.at += 1;
+            self.state.route.at += 1;
         }
         match self.existing_folder(block) {
             // One of its files may be asked for by any method that files know.
-            Ok(path) if block.autoindex.random || block.autoindex.on && self.course.method != Method::Post => {
+            Ok(path) if block.autoindex.random || block.autoindex.on && self.state.method != Method::Post => {
                 self.list(block, &path)
             }
             Ok(path) => self.no_index(&path),
@@ -120,12 +120,12 @@ impl Runner<'_> {
 
     /// A file.
     fn file(&mut self, block: &Block) -> Flow {
-        if !matches!(self.course.method, Method::Get | Method::Head | Method::Post) {
+        if !matches!(self.state.method, Method::Get | Method::Head | Method::Post) {
             return Flow::Status(405);
         }
         let mut path = Vec::new();
         self.scope().file_path(&mut path);
-        let (coded, vary) = match self.course.method {
+        let (coded, vary) = match self.state.method {
             Method::Post => (None, false),
             // These have no other forms.
             _ if block.features.seeking.format.is_some() => (None, false),
@@ -139,14 +139,14 @@ impl Runner<'_> {
             Err(flow) => return flow,
         };
         match found {
-            At::File(_) if self.course.method == Method::Post => Flow::Status(405),
+            At::File(_) if self.state.method == Method::Post => Flow::Status(405),
             At::File(file) => {
                 let mut answer = Answer::new(200, AnswerBody::File(file));
                 answer.media_type = Some(self.media_type(block));
                 answer.modified = Some(file.modified);
                 answer.takes_ranges = true;
                 (answer.coding, answer.vary) = (coded.map(|(_, coding)| coding), vary);
-                answer.status = self.course.reply.override_status.unwrap_or(200);
+                answer.status = self.state.reply.override_status.unwrap_or(200);
                 if let Err(flow) = self.seek(block, (file, path.as_slice()), &mut answer) {
                     return flow;
                 }
@@ -160,9 +160,9 @@ impl Runner<'_> {
             }
             At::Directory => self.redirect_to_slash(),
             // It was there when it was tried, and is gone.
-            At::Missing if self.course.wait.again.tried == Tried::Found && block.try_files.is_some() => {
-                self.course.wait.again.tried = Tried::Again;
-                self.course.route.enter(Phase::Try);
+            At::Missing if self.state.wait.again.tried == Tried::Found && block.try_files.is_some() => {
+                self.state.wait.again.tried = Tried::Again;
+                self.state.route.enter(Phase::Try);
                 Flow::On
             }
             At::Missing => {
@@ -183,18 +183,18 @@ impl Runner<'_> {
 
     /// The media type of what the path names.
     pub(super) fn media_type(&self, block: &Block) -> Vec<u8> {
-        if let Some(kept) = &self.course.passed.kept.media_type {
+        if let Some(kept) = &self.state.passed.kept.media_type {
             return kept.clone();
         }
-        block.types.of(&self.course.route.uri).unwrap_or(&block.default_type).to_vec()
+        block.types.of(&self.state.route.uri).unwrap_or(&block.default_type).to_vec()
     }
 
     /// Text of the configuration's own.
     pub(super) fn answer_text(&mut self, status: u16, text: Vec<u8>) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
-        self.course.route.enter(Phase::Content);
-        self.course.sent.is_text = !block.filters.any();
+        let Some(block) = loaded.program.block(self.state.route.block) else { return Flow::Status(500) };
+        self.state.route.enter(Phase::Content);
+        self.state.sent.is_text = !block.filters.any();
         let mut answer = Answer::new(status, AnswerBody::Bytes(text));
         answer.media_type = Some(self.media_type(block));
         self.send(answer)

@@ -22,7 +22,7 @@ thread_local! {
 impl Runner<'_> {
     pub(super) fn echo(&mut self, streamed: bool) -> Flow {
         let how = if streamed { BodyReading::Streamed } else { BodyReading::Whole };
-        if self.course.body.as_ref().is_some_and(|body| !body.is_read()) {
+        if self.state.body.as_ref().is_some_and(|body| !body.is_read()) {
             ECHOED.with_borrow_mut(|echoed| echoed.insert(self.token, Vec::new()));
         }
         match self.read_body(how) {
@@ -33,11 +33,11 @@ impl Runner<'_> {
         let bytes = match self.body_content() {
             Some(BodyContent::Memory(body)) => body.as_slice().to_vec(),
             Some(BodyContent::File(file)) if (echoed.len() as u64) < file.length => {
-                let body = self.course.body.as_mut().expect("its content was told");
+                let body = self.state.body.as_mut().expect("its content was told");
                 assert!(body.read_back(echoed.len() as u64, PIECE), "nothing else is read");
                 return Flow::Waits(On::Source);
             }
-            None if self.course.body.as_ref().is_some_and(|body| body.is_read() && !body.ended) => {
+            None if self.state.body.as_ref().is_some_and(|body| body.is_read() && !body.ended) => {
                 return Flow::Waits(On::Source);
             }
             _ => echoed,
@@ -51,7 +51,7 @@ impl Engine {
     pub(super) fn echo_bytes(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(PIECE);
         ECHOED.with_borrow_mut(|echoed| echoed.entry(token).or_default().extend_from_slice(&bytes[..taken]));
-        if let Some(id) = self.rest.requests.get(token).map(|course| course.id) {
+        if let Some(id) = self.rest.requests.get(token).map(|state| state.id) {
             replies.read(id, None);
         }
         taken

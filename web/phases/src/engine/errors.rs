@@ -1,8 +1,8 @@
 //! What goes wrong with a request is told in the error log, in nginx's words.
 
 use super::Engine;
-use super::course::Course;
 use super::loaded::Loaded;
+use super::request_state::RequestState;
 use super::runner::Runner;
 use super::scope::{Clock, Scope};
 use super::written::{put, put_address};
@@ -25,7 +25,7 @@ pub(super) const FORBIDDEN: &str = "13: Permission denied";
 impl Runner<'_> {
     /// Tells what went wrong; `text` is not asked for where nobody wants to know.
     pub(super) fn tell(&self, level: ErrorLevel, text: impl FnOnce() -> Vec<u8>) {
-        tell((&self.loaded, self.course), self.request, &self.clock, (level, text));
+        tell((&self.loaded, self.state), self.request, &self.clock, (level, text));
     }
 
     /// Something went wrong at an upstream.
@@ -40,7 +40,7 @@ impl Runner<'_> {
 
     /// A file cannot be opened.
     pub(super) fn tell_of_file(&self, what: &str, path: &[u8], told: &str, why: &str) {
-        let block = self.loaded.program.block(self.course.route.block);
+        let block = self.loaded.program.block(self.state.route.block);
         if why == MISSING && block.is_some_and(|block| !block.log_not_found) {
             return;
         }
@@ -52,7 +52,7 @@ impl Runner<'_> {
     /// What is only looked at may not be come to. A link that may not be followed is passed
     /// over without a word.
     pub(super) fn tell_of_unreached(&self, path: &[u8]) {
-        let block = self.loaded.program.block(self.course.route.block);
+        let block = self.loaded.program.block(self.state.route.block);
         if block.is_some_and(|block| block.symlinks.kind == SymlinkKind::Followed) {
             let line = || [b"stat() \"", path, b"\" failed (", FORBIDDEN.as_bytes(), b")"].concat();
             self.tell(ErrorLevel::CRIT, line);
@@ -70,17 +70,17 @@ impl Scope<'_> {
     /// Tells that an answer goes wrong while it is made.
     pub(super) fn tell(&self, text: impl FnOnce() -> Vec<u8>) {
         // As nginx has it, of what an upstream sends.
-        let is_asked = self.course.passed.relay.is_some() || !self.course.passed.tries.is_empty();
+        let is_asked = self.state.passed.relay.is_some() || !self.state.passed.tries.is_empty();
         let doing: &[u8] = if is_asked { b" while sending to client" } else { b" while sending response to client" };
         let text = || [&text()[..], doing].concat();
-        tell((self.loaded, self.course), self.request, self.clock, (ErrorLevel::ERROR, text));
+        tell((self.loaded, self.state), self.request, self.clock, (ErrorLevel::ERROR, text));
     }
 }
 
 /// Tells what went wrong with a request; `text` is not asked for where nobody wants to
 /// know.
 pub(super) fn tell(
-    whose: (&Loaded, &Course),
+    whose: (&Loaded, &RequestState),
     request: &Request<'_>,
     clock: &Clock,
     (level, text): (ErrorLevel, impl FnOnce() -> Vec<u8>),
@@ -90,7 +90,7 @@ pub(super) fn tell(
 
 /// The same of what was asked for it, whose note says of whom.
 pub(super) fn tell_of_ask(
-    whose: (&Loaded, &Course),
+    whose: (&Loaded, &RequestState),
     request: &Request<'_>,
     clock: &Clock,
     (level, text, note): (ErrorLevel, impl FnOnce() -> Vec<u8>, &AskNote),
@@ -99,17 +99,17 @@ pub(super) fn tell_of_ask(
 }
 
 fn put_about(
-    (loaded, course): (&Loaded, &Course),
+    (loaded, state): (&Loaded, &RequestState),
     request: &Request<'_>,
     clock: &Clock,
     (level, text, url): (ErrorLevel, impl FnOnce() -> Vec<u8>, impl FnOnce() -> Option<Vec<u8>>),
 ) {
-    let told = put_line(loaded, course.route.block, clock, (level, course.about.connection), |line| {
+    let told = put_line(loaded, state.route.block, clock, (level, state.about.connection), |line| {
         line.extend_from_slice(&text());
-        about(loaded, course, (request, url()), line);
+        about(loaded, state, (request, url()), line);
     });
     if told {
-        course.reuse.is_told.set(true);
+        state.reuse.is_told.set(true);
     }
 }
 
@@ -155,11 +155,11 @@ fn put_in(
 }
 
 /// Whose request it was, and what it asked for.
-fn about(loaded: &Loaded, course: &Course, (request, url): (&Request<'_>, Option<Vec<u8>>), out: &mut Vec<u8>) {
+fn about(loaded: &Loaded, state: &RequestState, (request, url): (&Request<'_>, Option<Vec<u8>>), out: &mut Vec<u8>) {
     out.extend_from_slice(b", client: ");
-    put_address(course.client.peer, out);
+    put_address(state.client.peer, out);
     out.extend_from_slice(b", server: ");
-    if let Some(server) = loaded.program.server(course.route.server) {
+    if let Some(server) = loaded.program.server(state.route.server) {
         out.extend_from_slice(&server.name);
     }
     let mut part = |name: &[u8], value: Option<&[u8]>| {
@@ -168,10 +168,10 @@ fn about(loaded: &Loaded, course: &Course, (request, url): (&Request<'_>, Option
         }
     };
     part(b"request", Some(request.line()));
-    part(b"subrequest", course.within.sub.as_ref().map(|_| &course.route.uri[..]));
+    part(b"subrequest", state.within.sub.as_ref().map(|_| &state.route.uri[..]));
     part(b"upstream", url.as_deref());
-    part(b"host", request.known(Known::Host).filter(|_| !course.is_refused()));
-    part(b"referrer", request.known(Known::Referer).filter(|_| !course.is_refused()));
+    part(b"host", request.known(Known::Host).filter(|_| !state.is_refused()));
+    part(b"referrer", request.known(Known::Referer).filter(|_| !state.is_refused()));
 }
 
 impl Engine {

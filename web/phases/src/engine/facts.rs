@@ -1,6 +1,6 @@
 //! nginx's own variables.
 
-use super::course_body::CourseBody;
+use super::body_progress::BodyProgress;
 use super::host::{host_of, port_of};
 use super::scope::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
@@ -39,8 +39,8 @@ impl Scope<'_> {
 
     /// Where the client connected to: an address, or a Unix socket as it is written.
     fn server_address(&self, out: &mut Vec<u8>) -> bool {
-        let listener = self.loaded.program.listeners.get(usize::from(self.course.route.listener));
-        match (self.course.about.local.inet(), listener.and_then(|listener| listener.path.as_ref())) {
+        let listener = self.loaded.program.listeners.get(usize::from(self.state.route.listener));
+        match (self.state.about.local.inet(), listener.and_then(|listener| listener.path.as_ref())) {
             (None, Some(path)) => {
                 out.extend_from_slice(b"unix:");
                 out.extend_from_slice(path.as_os_str().as_bytes());
@@ -71,19 +71,19 @@ impl Scope<'_> {
     fn of_request(&mut self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
         let request = self.request;
         match core {
-            Core::Uri | Core::DocumentUri => out.extend_from_slice(&self.course.route.uri),
+            Core::Uri | Core::DocumentUri => out.extend_from_slice(&self.state.route.uri),
             Core::Args | Core::QueryString => {
-                out.extend_from_slice(&self.course.route.args);
-                return Some(!self.course.route.args.is_empty());
+                out.extend_from_slice(&self.state.route.args);
+                return Some(!self.state.route.args.is_empty());
             }
-            Core::IsArgs => out.extend_from_slice(if self.course.route.args.is_empty() { b"" } else { b"?" }),
-            Core::Http2 => out.extend_from_slice(spoken(&self.course.about).1),
-            Core::Scheme => out.extend_from_slice(self.course.scheme()),
-            Core::Https => out.extend_from_slice(if self.course.is_secured() { b"on" } else { b"" }),
+            Core::IsArgs => out.extend_from_slice(if self.state.route.args.is_empty() { b"" } else { b"?" }),
+            Core::Http2 => out.extend_from_slice(spoken(&self.state.about).1),
+            Core::Scheme => out.extend_from_slice(self.state.scheme()),
+            Core::Https => out.extend_from_slice(if self.state.is_secured() { b"on" } else { b"" }),
             Core::Pipe => out.push(b'.'),
             Core::Host => {
                 let start = out.len();
-                if !self.course.is_refused() {
+                if !self.state.is_refused() {
                     host_of(request.authority(), out);
                 }
                 if out.len() == start {
@@ -97,7 +97,7 @@ impl Scope<'_> {
             }
             Core::RealpathRoot => return Some(self.real_root(out)),
             Core::RequestFilename => return Some(self.file_path(out)),
-            Core::RemoteUser if self.course.is_refused() => return Some(false),
+            Core::RemoteUser if self.state.is_refused() => return Some(false),
             Core::RemoteUser => {
                 let field = request.fields().find(|field| field.is("authorization")).map(|field| field.value);
                 let Some((user, _)) = field.and_then(basic_credentials) else { return Some(false) };
@@ -105,23 +105,23 @@ impl Scope<'_> {
             }
             Core::ContentType => return Some(self.header(b"content_type", out)),
             Core::RequestId => {
-                let (high, low) = self.course.request_id();
+                let (high, low) = self.state.request_id();
                 return Some(put(out, format_args!("{high:016x}{low:016x}")));
             }
             Core::ProxyAddXForwardedFor => {
                 if self.header(b"x_forwarded_for", out) && !out.is_empty() {
                     out.extend_from_slice(b", ");
                 }
-                return Some(put_address(self.course.client.peer, out));
+                return Some(put_address(self.state.client.peer, out));
             }
             Core::FastcgiScriptName => return Some(self.script_name(false, out)),
             Core::FastcgiPathInfo => return Some(self.script_name(true, out)),
             Core::ProxyHost => {
-                out.extend_from_slice(&self.course.passed.host);
-                return Some(!self.course.passed.host.is_empty());
+                out.extend_from_slice(&self.state.passed.host);
+                return Some(!self.state.passed.host.is_empty());
             }
             Core::ProxyPort => {
-                let Some(port) = &self.course.passed.port else { return Some(false) };
+                let Some(port) = &self.state.passed.port else { return Some(false) };
                 out.extend_from_slice(port);
             }
             _ => return self.of_line(core, out),
@@ -141,12 +141,12 @@ impl Scope<'_> {
             }
             Core::RequestUri => out.extend_from_slice(target_path(request)),
             Core::RequestMethod => out.extend_from_slice(
-                match self.course.within.sub.as_ref().map_or(self.course.method, |sub| sub.method) {
+                match self.state.within.sub.as_ref().map_or(self.state.method, |sub| sub.method) {
                     semantics::Method::Other => request.method_name(),
                     method => method.name().as_bytes(),
                 },
             ),
-            Core::ServerProtocol => out.extend_from_slice(spoken(&self.course.about).0),
+            Core::ServerProtocol => out.extend_from_slice(spoken(&self.state.about).0),
             _ => return None,
         }
         Some(true)
@@ -154,12 +154,12 @@ impl Scope<'_> {
 
     /// Whether its first line is a request's: of what is refused, it may be none.
     fn has_line(&self) -> bool {
-        !self.course.is_refused() || !self.request.target().is_empty()
+        !self.state.is_refused() || !self.request.target().is_empty()
     }
 
     /// The port that was asked for, and how many connections there are.
     fn of_port_and_counts(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
-        let port = || port_of(self.request.authority()).filter(|_| !self.course.is_refused()).unwrap_or_default();
+        let port = || port_of(self.request.authority()).filter(|_| !self.state.is_refused()).unwrap_or_default();
         Some(match core {
             Core::RequestPort => {
                 out.extend_from_slice(port());
@@ -184,14 +184,14 @@ impl Scope<'_> {
 
     /// What came with the request.
     fn of_body(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
-        let (request, body) = (self.request, self.course.body.as_deref());
+        let (request, body) = (self.request, self.state.body.as_deref());
         Some(match core {
             Core::ContentLength => {
                 let told = put_known(request, Known::ContentLength, out);
                 // Of a body in chunks, once it was read.
-                told || body.and_then(CourseBody::read).is_some_and(|bytes| put_number(out, bytes))
+                told || body.and_then(BodyProgress::read).is_some_and(|bytes| put_number(out, bytes))
             }
-            Core::RequestBody => match body.and_then(CourseBody::content) {
+            Core::RequestBody => match body.and_then(BodyProgress::content) {
                 Some(BodyContent::Memory(body)) => {
                     out.extend_from_slice(body.as_slice());
                     true
@@ -202,11 +202,11 @@ impl Scope<'_> {
                     !copy.bytes.is_empty()
                 }),
             },
-            Core::RequestBodyFile => body.and_then(CourseBody::path).is_some_and(|path| {
+            Core::RequestBodyFile => body.and_then(BodyProgress::path).is_some_and(|path| {
                 out.extend_from_slice(path);
                 true
             }),
-            Core::RequestLength if self.course.within.sub.is_some() => put_number(out, 0),
+            Core::RequestLength if self.state.within.sub.is_some() => put_number(out, 0),
             Core::RequestLength if !self.has_line() => put_number(out, 0),
             Core::RequestLength => put_number(out, request.head().len() as u64 + body.map_or(0, |body| body.wire)),
             _ => return None,
@@ -215,21 +215,21 @@ impl Scope<'_> {
 
     /// Who asks, and whom.
     fn of_connection(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
-        let (course, about, proxied) = (&*self.course, &self.course.about, self.course.client.proxied.as_ref());
+        let (state, about, proxied) = (&*self.state, &self.state.about, self.state.client.proxied.as_ref());
         // Port 0 is none.
         let port_told = |of: SocketAddr, out: &mut Vec<u8>| of.port() == 0 || put_number(out, of.port().into());
         let port = |of: Option<SocketAddr>, out: &mut Vec<u8>| of.is_some_and(|of| put_number(out, of.port().into()));
         Some(match core {
-            Core::RemoteAddr => put_address(course.client.peer, out),
+            Core::RemoteAddr => put_address(state.client.peer, out),
             Core::BinaryRemoteAddr => {
-                match course.client.peer.map(|peer| peer.ip().to_canonical()) {
+                match state.client.peer.map(|peer| peer.ip().to_canonical()) {
                     Some(IpAddr::V4(address)) => out.extend_from_slice(&address.octets()),
                     Some(IpAddr::V6(address)) => out.extend_from_slice(&address.octets()),
                     None => out.extend_from_slice(b"unix:"),
                 }
                 true
             }
-            Core::RemotePort => port(course.client.peer, out),
+            Core::RemotePort => port(state.client.peer, out),
             Core::RealipRemoteAddr => put_address(about.peer, out),
             Core::RealipRemotePort => port(about.peer, out),
             Core::ServerAddr => self.server_address(out),
@@ -240,7 +240,7 @@ impl Scope<'_> {
             Core::ProxyProtocolServerPort => proxied.is_some_and(|told| port_told(told.destination, out)),
             Core::Connection => put_number(out, about.connection),
             Core::ConnectionTime => {
-                let begun = self.course.started;
+                let begun = self.state.started;
                 put_seconds(out, about.age + self.clock.now.since(begun))
             }
             Core::ConnectionRequests => put_number(out, u64::from(about.requests) + 1),
@@ -250,28 +250,28 @@ impl Scope<'_> {
                 true
             }
             Core::Pid => put_number(out, std::process::id().into()),
-            Core::TcpinfoRtt => course.client.path.is_some_and(|path| put_number(out, path.rtt_us.into())),
-            Core::TcpinfoRttvar => course.client.path.is_some_and(|path| put_number(out, path.rttvar_us.into())),
-            Core::TcpinfoSndCwnd => course.client.path.is_some_and(|path| put_number(out, path.cwnd.into())),
-            Core::TcpinfoRcvSpace => course.client.path.is_some_and(|path| put_number(out, path.receive_space.into())),
+            Core::TcpinfoRtt => state.client.path.is_some_and(|path| put_number(out, path.rtt_us.into())),
+            Core::TcpinfoRttvar => state.client.path.is_some_and(|path| put_number(out, path.rttvar_us.into())),
+            Core::TcpinfoSndCwnd => state.client.path.is_some_and(|path| put_number(out, path.cwnd.into())),
+            Core::TcpinfoRcvSpace => state.client.path.is_some_and(|path| put_number(out, path.receive_space.into())),
             _ => return None,
         })
     }
 
     /// What was answered.
     fn of_answer(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
-        let (course, sent) = (&*self.course, &self.course.sent);
+        let (state, sent) = (&*self.state, &self.state.sent);
         Some(match core {
             // None yet: nginx tells 000.
             Core::Status => {
-                let status = course.reply.override_status.unwrap_or(sent.status);
+                let status = state.reply.override_status.unwrap_or(sent.status);
                 let digit = |value: u16| b'0' + (value % 10) as u8;
                 out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status)]);
                 true
             }
             Core::BodyBytesSent => put_number(out, sent.body),
             Core::BytesSent => put_number(out, sent.body + sent.head + sent.hints),
-            Core::RequestTime => put_seconds(out, self.clock.now.since(course.started)),
+            Core::RequestTime => put_seconds(out, self.clock.now.since(state.started)),
             Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
             _ => return None,
         })
@@ -291,16 +291,16 @@ impl Scope<'_> {
     }
 
     fn server_name(&self) -> &[u8] {
-        self.program().server(self.course.route.server).map_or(b"", |server| &server.name)
+        self.program().server(self.state.route.server).map_or(b"", |server| &server.name)
     }
 
     /// `$fastcgi_script_name` or, with `info`, `$fastcgi_path_info`.
     fn script_name(&mut self, info: bool, out: &mut Vec<u8>) -> bool {
         let Some(block) = self.block() else { return false };
         let rules = &block.gateways.fastcgi;
-        let mut script = 0..self.course.route.uri.len();
+        let mut script = 0..self.state.route.uri.len();
         if let Some(split) = rules.split {
-            let subject = self.course.route.uri.clone();
+            let subject = self.state.route.uri.clone();
             let (mut name, mut path) = (None, None);
             let matched = self.loaded.find(split, &subject, &mut |group, range| match group {
                 1 => name = Some(range),
@@ -317,7 +317,7 @@ impl Scope<'_> {
         } else if info {
             return true;
         }
-        let script = self.course.route.uri.get(script).unwrap_or_default();
+        let script = self.state.route.uri.get(script).unwrap_or_default();
         out.extend_from_slice(script);
         if script.last() == Some(&b'/') {
             out.extend_from_slice(&rules.index);

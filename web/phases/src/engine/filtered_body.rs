@@ -298,8 +298,8 @@ pub(crate) enum Made {
 impl Rest {
     /// An answer can go on: it does, in this turn or one of the next.
     pub(super) fn make_ready(&mut self, token: u32) {
-        let course = self.requests.get_mut(token);
-        if let Some(filtering) = course.and_then(|course| course.reply.filtering.as_mut())
+        let state = self.requests.get_mut(token);
+        if let Some(filtering) = state.and_then(|state| state.reply.filtering.as_mut())
             && !core::mem::replace(&mut filtering.is_ready, true)
         {
             self.makings.ready.push_back(token);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 impl Runner<'_> {
     /// Passes the request on to a program.
     pub(super) fn pass_to_program(&mut self, block: &Block, pass: &GatewayPass) -> Flow {
-        self.course.reuse.depends.on(super::course::Depends::OTHER);
+        self.state.reuse.depends.on(super::request_state::Depends::OTHER);
         let rules = block.gateways.of(pass.protocol);
         let is_fastcgi = pass.protocol == GatewayProtocol::FastCgi;
         let address = match &pass.to {
@@ -48,7 +48,7 @@ impl Runner<'_> {
             Some(stream) => stream.length,
             None => Some(content.as_ref().map_or(0, BodyContent::length)),
         };
-        self.course.passed.body = content.filter(|_| length > Some(0));
+        self.state.passed.body = content.filter(|_| length > Some(0));
         let params = self.params(rules);
         let program = ProgramRules {
             protocol: pass.protocol,
@@ -64,7 +64,7 @@ impl Runner<'_> {
                 return Flow::Status(500);
             }
         };
-        let asked = self.course.method;
+        let asked = self.state.method;
         let unrepeatable = is_unrepeatable(match asked {
             Method::Other => self.request.method_name(),
             asked => asked.name().as_bytes(),
@@ -115,7 +115,7 @@ impl Runner<'_> {
             return params;
         }
         let loaded = Rc::clone(&self.loaded);
-        let server = loaded.program.server(self.course.route.server);
+        let server = loaded.program.server(self.state.route.server);
         let ignored = |name: &[u8]| {
             let is_param = |param: &crate::gateways::GatewayParam| {
                 param.name.strip_prefix(b"HTTP_").is_some_and(|written| is_field(written, name))

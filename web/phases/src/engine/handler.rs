@@ -1,11 +1,11 @@
 //! Exchanges reach the engine.
 
 use super::Engine;
-use super::course::{Course, CourseState};
-use super::course_body::CourseBody;
+use super::body_progress::BodyProgress;
 use super::host::{has_empty_label, names_a_host};
 use super::log::CLIENT_LEFT;
 use super::passing::Passing;
+use super::request_state::{RequestStage, RequestState};
 use super::scope::Clock;
 use app::Wake;
 use asking::SHARED;
@@ -57,9 +57,9 @@ fn has_method(request: &Request<'_>) -> bool {
 impl Engine {
     /// Nobody answers a request: its connection ends.
     #[cold]
-    fn hang_up_on(&mut self, replies: &mut dyn Replies, token: u32, course: Box<Course>) {
-        let id = course.id;
-        self.rest.give_back(token, course);
+    fn hang_up_on(&mut self, replies: &mut dyn Replies, token: u32, state: Box<RequestState>) {
+        let id = state.id;
+        self.rest.give_back(token, state);
         replies.stop(id, Stop::HangUp);
     }
 
@@ -79,29 +79,29 @@ impl Engine {
         let block = server.and_then(|server| program.server(server)).map(|server| server.block);
         let Some((server, block)) = server.zip(block) else { return false };
         let token = self.rest.requests.reserve();
-        let mut course = self.rest.begin(&loaded, id, &request, replies);
+        let mut state = self.rest.begin(&loaded, id, &request, replies);
         let waited = u64::try_from(refused.waited.as_nanos()).unwrap_or(0);
-        course.started = Time::from_nanos(course.started.as_nanos().saturating_sub(waited));
-        (course.route.listener, course.route.server, course.route.block, course.route.place) =
+        state.started = Time::from_nanos(state.started.as_nanos().saturating_sub(waited));
+        (state.route.listener, state.route.server, state.route.block, state.route.place) =
             (listener, server, block, block);
-        course.about.http10 = request.line().ends_with(b"HTTP/1.0");
+        state.about.http10 = request.line().ends_with(b"HTTP/1.0");
         self.rest.clock.now = replies.now();
         let status = refused.status.code();
         if refused.is_cut {
             // Where its line is none, or its host, nothing is believed.
             let is_believed = !request.target().is_empty() && (is_named || authority.is_empty());
-            course.refused = (!is_believed).then_some(status);
-            course.sent.status = status;
-            self.rest.log(&mut course, &request);
-            self.hang_up_on(replies, token, course);
+            state.refused = (!is_believed).then_some(status);
+            state.sent.status = status;
+            self.rest.log(&mut state, &request);
+            self.hang_up_on(replies, token, state);
             return true;
         }
-        course.refused = Some(match status {
+        state.refused = Some(match status {
             // nginx's number for it.
             431 => 494,
             code => code,
         });
-        self.run(replies, token, course, &request);
+        self.run(replies, token, state, &request);
         true
     }
 }
@@ -113,14 +113,14 @@ impl Handler for Engine {
         if self.tells {
             self.rest.share.publish(replies.totals(), self.rest.requests.count() as u64);
         }
-        let mut course = self.rest.begin(&loaded, id, request, replies);
-        course.body = CourseBody::of(body);
-        course.route.listener = Self::listener(&loaded, self.single, || course.about.local);
-        let Some(listener) = loaded.program.listeners.get(usize::from(course.route.listener)) else {
-            return self.hang_up_on(replies, token, course);
+        let mut state = self.rest.begin(&loaded, id, request, replies);
+        state.body = BodyProgress::of(body);
+        state.route.listener = Self::listener(&loaded, self.single, || state.about.local);
+        let Some(listener) = loaded.program.listeners.get(usize::from(state.route.listener)) else {
+            return self.hang_up_on(replies, token, state);
         };
-        course.reuse.class = self.class(|known| request.known(known), course.about.transport);
-        course.route.uri.push(b'/');
+        state.reuse.class = self.class(|known| request.known(known), state.about.transport);
+        state.route.uri.push(b'/');
         let mut rest = self.rest.spare.bytes();
         // The path is read before the host is known.
         let default = listener.servers.first().and_then(|server| loaded.program.server(*server));
@@ -131,10 +131,10 @@ impl Handler for Engine {
         let is_target = is_path || request.form() == Form::Authority;
         let authority = request.authority();
         if is_target && has_method(request) && names_a_host(request, authority) {
-            course.route.uri.append(&mut rest);
+            state.route.uri.append(&mut rest);
         } else {
             // Nothing of it is believed, its host neither.
-            course.refused = Some(400);
+            state.refused = Some(400);
         }
         self.rest.spare.give_bytes(rest);
         let mut by_expression = None;
@@ -145,7 +145,7 @@ impl Handler for Engine {
             }
             matches
         };
-        let is_read = !course.is_refused();
+        let is_read = !state.is_refused();
         // One alone has all names; only an expression has more to tell of them.
         let is_chosen = listener.servers.len() > 1 || listener.names.has_expression(0);
         let mut place = if is_read && is_chosen { listener.names.find(authority, &mut find) } else { 0 };
@@ -154,27 +154,27 @@ impl Handler for Engine {
         let buffers = (buffer(0).unwrap_or(u64::MAX), buffer(place).unwrap_or(u64::MAX));
         if is_read && let Some(names_host) = long_field(request.head(), buffers) {
             // nginx's number for it.
-            (course.refused, place) = (Some(494), if names_host { place } else { 0 });
+            (state.refused, place) = (Some(494), if names_host { place } else { 0 });
         }
         if is_read {
-            place = course.secured_place(listener, &loaded, request, place);
+            place = state.secured_place(listener, &loaded, request, place);
         }
         let Some(server) = listener.servers.get(usize::from(place)) else {
-            return self.hang_up_on(replies, token, course);
+            return self.hang_up_on(replies, token, state);
         };
-        course.route.server = *server;
+        state.route.server = *server;
         if let Some(block) = loaded.program.server(*server).map(|server| server.block) {
-            course.route.settle(block);
+            state.route.settle(block);
         }
         self.rest.clock.now = replies.now();
-        let is_at_fault = course.is_at_fault(listener, &loaded, request, &self.rest.clock);
-        if is_at_fault || course.refused == Some(494) {
-            course.end_connection(replies);
+        let is_at_fault = state.is_at_fault(listener, &loaded, request, &self.rest.clock);
+        if is_at_fault || state.refused == Some(494) {
+            state.end_connection(replies);
         }
         if let Some(by) = by_expression {
-            self.take_groups(&loaded, &mut course, request, by);
+            self.take_groups(&loaded, &mut state, request, by);
         }
-        self.run(replies, token, course, request);
+        self.run(replies, token, state, request);
     }
 
     /// What nothing reads is dropped once its request is answered.
@@ -228,7 +228,7 @@ impl Handler for Engine {
             return;
         }
         if let Some(token) = replies.mark(id)
-            && self.rest.requests.of((token, id)).is_some_and(|course| course.reply.filtering.is_some())
+            && self.rest.requests.of((token, id)).is_some_and(|state| state.reply.filtering.is_some())
         {
             self.rest.make_ready(token);
             return;
@@ -239,28 +239,28 @@ impl Handler for Engine {
 
     fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let Some(token) = replies.mark(id) else { return false };
-        let course = self.rest.requests.of((token, id));
-        if let Some(ticket) = course.and_then(|course| {
-            course.wait.ticket.filter(|_| course.features.compression.waited_by == course.wait.ticket)
-        }) {
+        let state = self.rest.requests.of((token, id));
+        if let Some(ticket) = state
+            .and_then(|state| state.wait.ticket.filter(|_| state.features.compression.waited_by == state.wait.ticket))
+        {
             // Nothing is wrong with the file: it is sent as it is.
             return self.go_on_by(replies, ticket, None);
         }
-        let inner = course.filter(|course| course.wait.state == CourseState::Looks);
-        let Some(inner) = inner.map(|course| course.wait.inner) else { return false };
+        let inner = state.filter(|state| state.wait.stage == RequestStage::Looks);
+        let Some(inner) = inner.map(|state| state.wait.inner) else { return false };
         self.files.on_gone(id, inner, Gone::Cut);
-        if let Some(course) = self.rest.requests.take(token) {
-            if let Some(request) = &course.request {
+        if let Some(state) = self.rest.requests.take(token) {
+            if let Some(request) = &state.request {
                 replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
             }
-            self.rest.give_back(token, course);
+            self.rest.give_back(token, state);
         }
         false
     }
 
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        let course = self.rest.requests.of((mark?, id))?;
-        course.client.peer.filter(|_| course.client.peer != course.about.peer).map(|client| client.ip())
+        let state = self.rest.requests.of((mark?, id))?;
+        state.client.peer.filter(|_| state.client.peer != state.about.peer).map(|client| client.ip())
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
@@ -271,10 +271,10 @@ impl Handler for Engine {
             Gone::Left { now, unsent } => self.rest.log_left(token, unsent, now, CLIENT_LEFT),
             Gone::GivenUp { now, unsent } => self.rest.log_left(token, unsent, now, 503),
         }
-        let Some(course) = self.rest.requests.take(token) else { return };
-        self.files.on_gone(id, course.wait.inner, Gone::Cut);
-        let has_children = course.within.children.is_some();
-        self.rest.give_back(token, course);
+        let Some(state) = self.rest.requests.take(token) else { return };
+        self.files.on_gone(id, state.wait.inner, Gone::Cut);
+        let has_children = state.within.children.is_some();
+        self.rest.give_back(token, state);
         if has_children {
             self.drop_subs(id);
         }

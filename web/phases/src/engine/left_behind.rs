@@ -3,7 +3,7 @@
 //! would wait for a client that takes none of it. Until then the request counts as one under way.
 
 use super::Rest;
-use super::course::{CourseState, LeftBehind};
+use super::request_state::{LeftBehind, RequestStage};
 use asking::{AskStage, BodyEnd};
 use exchange::{ExchangeId, Replies};
 
@@ -39,23 +39,22 @@ impl Rest {
     /// The client of a request has gone, which has not taken so many bytes. Whether it goes on
     /// without it: all of it was read, it alone is asked for, and its place has it so.
     pub(super) fn leave_behind(&mut self, (token, id): (u32, ExchangeId), unsent: u64) -> bool {
-        let Some(course) = self.requests.get_mut(token) else { return false };
-        let Some(relay) = course.passed.relay.as_deref() else { return false };
+        let Some(state) = self.requests.get_mut(token) else { return false };
+        let Some(relay) = state.passed.relay.as_deref() else { return false };
         let ask = &relay.ask;
         let listens = relay.rules.ignores_client_end
             && matches!(ask.stage(), AskStage::Connects | AskStage::Head | AskStage::Body)
             && !ask.is_passing();
-        let is_alone =
-            course.within.children.is_none() && course.within.slices.is_none() && course.within.sub.is_none();
-        let is_whole = course.body.as_deref().is_none_or(|body| body.ended);
+        let is_alone = state.within.children.is_none() && state.within.slices.is_none() && state.within.sub.is_none();
+        let is_whole = state.body.as_deref().is_none_or(|body| body.ended);
         if !listens || !is_alone || !is_whole || self.left_behind.alive >= MAX {
             return false;
         }
-        if course.wait.state == CourseState::Sends {
-            course.sent.body = course.sent.body.saturating_sub(unsent);
+        if state.wait.stage == RequestStage::Sends {
+            state.sent.body = state.sent.body.saturating_sub(unsent);
         }
-        course.passed.left_behind = Some(LeftBehind { room: ask.left_max() });
-        course.reply.filtering = None;
+        state.passed.left_behind = Some(LeftBehind { room: ask.left_max() });
+        state.reply.filtering = None;
         self.left_behind.alive += 1;
         self.left_behind.fresh.push((token, id));
         true
@@ -65,8 +64,8 @@ impl Rest {
     /// over: it is, too, where no more of it would have waited for a client.
     pub(super) fn take_left(&mut self, replies: &dyn Replies, token: u32, bytes: &[u8]) -> Option<(usize, BodyEnd)> {
         let now = replies.now();
-        let course = self.requests.get_mut(token)?;
-        let (left, relay) = (course.passed.left_behind.as_mut()?, course.passed.relay.as_deref_mut()?);
+        let state = self.requests.get_mut(token)?;
+        let (left, relay) = (state.passed.left_behind.as_mut()?, state.passed.relay.as_deref_mut()?);
         let mut came = 0;
         let (taken, end) = relay.ask.read_body(now, bytes, usize::MAX, &mut |bytes| came += bytes.len());
         let is_too_long = came > left.room;

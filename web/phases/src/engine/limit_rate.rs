@@ -99,10 +99,10 @@ impl Engine {
     /// Sends some more of what is sent at a rate.
     pub(super) fn send_rated(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
-        let Some(course) = self.rest.requests.get_mut(token) else { return };
-        let id = course.id;
-        let Some(rated) = &mut course.reply.rated else { return };
-        let again = match rated.send(replies, id, now, &mut course.sent.body) {
+        let Some(state) = self.rest.requests.get_mut(token) else { return };
+        let id = state.id;
+        let Some(rated) = &mut state.reply.rated else { return };
+        let again = match rated.send(replies, id, now, &mut state.sent.body) {
             Some(again) => again,
             None if replies.flow(id).unsent > 0 => LINGER,
             None => {

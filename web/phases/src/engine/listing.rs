@@ -1,7 +1,7 @@
 //! What answers and is no file: lists of folders, pictures, counters.
 
 use super::answer::{Answer, AnswerBody};
-use super::course::Depends;
+use super::request_state::Depends;
 use super::runner::{Flow, Runner};
 use super::waits::On;
 use crate::autoindex::{EntryKind, FolderEntry, Listed, random_file};
@@ -14,7 +14,7 @@ use semantics::Method;
 impl Runner<'_> {
     /// What is the same whatever is asked for.
     pub(super) fn fixed_content(&mut self, block: &Block) -> Flow {
-        if !matches!(self.course.method, Method::Get | Method::Head) {
+        if !matches!(self.state.method, Method::Get | Method::Head) {
             return Flow::Status(405);
         }
         let mut answer = match block.content {
@@ -25,7 +25,7 @@ impl Runner<'_> {
                 answer
             }
             ContentRules::StubStatus => {
-                self.course.reuse.depends.on(Depends::OTHER);
+                self.state.reuse.depends.on(Depends::OTHER);
                 let text = self.counted().text();
                 let mut answer = Answer::new(200, AnswerBody::Bytes(text.into_bytes()));
                 answer.media_type = Some(StubStatus::MEDIA_TYPE.to_vec());
@@ -56,15 +56,15 @@ impl Runner<'_> {
             None => {
                 let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
                 let end = path.iter().rposition(|byte| *byte != b'/').map_or(start, |last| last + 1);
-                let Some(mark) = self.files.list(self.course.id, &path[start..end], self.token) else {
+                let Some(mark) = self.files.list(self.state.id, &path[start..end], self.token) else {
                     return Flow::Status(503);
                 };
-                self.course.wait.inner = Some(mark);
+                self.state.wait.inner = Some(mark);
                 return Flow::Waits(On::Helper);
             }
         };
         // What is in it may be another thing at any time.
-        self.course.reuse.depends.on(Depends::OTHER);
+        self.state.reuse.depends.on(Depends::OTHER);
         let mut entries: Vec<FolderEntry> = match listing {
             Ok(names) => names.into_iter().map(entry_of).collect(),
             Err(ListError::Missing) => return Flow::Status(404),
@@ -72,21 +72,20 @@ impl Runner<'_> {
             Err(ListError::Failed) => return Flow::Status(500),
         };
         if rules.random {
-            let (random, _) = self.course.request_id();
+            let (random, _) = self.state.request_id();
             if let Some(file) = random_file(&entries, random) {
-                let uri = [self.course.route.uri.as_slice(), &file.name].concat();
-                let args = core::mem::take(&mut self.course.route.args);
+                let uri = [self.state.route.uri.as_slice(), &file.name].concat();
+                let args = core::mem::take(&mut self.state.route.args);
                 return self.redirect(&uri, &args);
             }
-            if !rules.on || self.course.method == Method::Post {
+            if !rules.on || self.state.method == Method::Post {
                 return self.no_index(path);
             }
         }
-        let callback =
-            self.course.route.args.split(|byte| *byte == b'&').find_map(|one| one.strip_prefix(b"callback="));
+        let callback = self.state.route.args.split(|byte| *byte == b'&').find_map(|one| one.strip_prefix(b"callback="));
         let utf8 = block.charset.charset.as_ref().and_then(|charset| charset.constant());
         let listed = Listed {
-            path: &self.course.route.uri,
+            path: &self.state.route.uri,
             callback,
             utf8: utf8.is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8")),
             local_offset: self.clock.there.offset.into(),

@@ -1,12 +1,12 @@
 //! Requests that are over are logged.
 
 use super::Rest;
-use super::course::Course;
 use super::host::host_of;
 use super::ready::Note;
 use super::real_ip::set_real_address_of_ready;
+use super::request_state::RequestState;
 use super::scope::{Clock, Scope};
-use super::sub_course::SubUse;
+use super::subrequest::SubUse;
 use super::written::{put_address, put_known};
 use crate::logging::{HeadPart, LogEscape, LogFormat, LogUse, PutPart, QuickLine};
 use crate::variables::{Core, Variable};
@@ -22,20 +22,20 @@ pub(super) const CLIENT_LEFT: u16 = 499;
 
 impl Rest {
     /// Logs a request that is over.
-    pub(super) fn log(&mut self, course: &mut Course, request: &Request<'_>) {
-        if course.within.sub.is_some() {
-            self.note_sub(course, request);
-            if course.within.sub.as_ref().is_some_and(|sub| matches!(&sub.purpose, SubUse::Slice(asked) if !asked.came))
+    pub(super) fn log(&mut self, state: &mut RequestState, request: &Request<'_>) {
+        if state.within.sub.is_some() {
+            self.note_sub(state, request);
+            if state.within.sub.as_ref().is_some_and(|sub| matches!(&sub.purpose, SubUse::Slice(asked) if !asked.came))
             {
                 // Its end is that of the whole.
                 return;
             }
-            let block = course.loaded.program.block(course.route.block);
+            let block = state.loaded.program.block(state.route.block);
             if !block.is_some_and(|block| block.log_subrequest) {
                 return;
             }
         }
-        write_lines(course, request, &self.clock, &[]);
+        write_lines(state, request, &self.clock, &[]);
     }
 
     /// Logs a request that was answered with what is ready.
@@ -55,22 +55,22 @@ impl Rest {
             write_quick(note, request, replies.peer(id), clock.now);
             return;
         }
-        let course = &mut *note.course;
-        course.about = replies.about(id);
-        course.client.path = course.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
+        let state = &mut *note.state;
+        state.about = replies.about(id);
+        state.client.path = state.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
         // It was counted already.
-        course.about.requests = course.about.requests.saturating_sub(1);
-        (course.id, course.client.peer, course.started) = (id, course.about.peer, clock.now);
-        course.client.session = if course.is_secured() { replies.opening(id).session.cloned() } else { None };
-        if course.loaded.finds_clients() {
-            let loaded = Rc::clone(&course.loaded);
-            course.client.proxied = loaded.proxied(replies, id);
-            set_real_address_of_ready(&loaded.program, course, request);
+        state.about.requests = state.about.requests.saturating_sub(1);
+        (state.id, state.client.peer, state.started) = (id, state.about.peer, clock.now);
+        state.client.session = if state.is_secured() { replies.opening(id).session.cloned() } else { None };
+        if state.loaded.finds_clients() {
+            let loaded = Rc::clone(&state.loaded);
+            state.client.proxied = loaded.proxied(replies, id);
+            set_real_address_of_ready(&loaded.program, state, request);
         }
-        course.route.args.clear();
-        course.route.args.extend_from_slice(request.query().unwrap_or_default());
-        course.values.cached.clear();
-        (course.sent.head, course.sent.body, course.sent.length) = (head, body, Some(body));
+        state.route.args.clear();
+        state.route.args.extend_from_slice(request.query().unwrap_or_default());
+        state.values.cached.clear();
+        (state.sent.head, state.sent.body, state.sent.length) = (head, body, Some(body));
         if note.second != clock.second {
             (note.second, note.count) = (clock.second, 0);
             note.lines.clear();
@@ -78,13 +78,13 @@ impl Rest {
         }
         note.count += 1;
         if note.count == OFTEN {
-            note.lines = fixed_lines(course, request, clock);
-            note.quick = quick_lines(course, &note.lines);
+            note.lines = fixed_lines(state, request, clock);
+            note.quick = quick_lines(state, &note.lines);
             let (authority, mut host) = (request.authority(), Vec::new());
-            put_host(course, authority, &mut host);
+            put_host(state, authority, &mut host);
             note.host = LogEscape::leaves(&host).then(|| (authority.to_vec(), host));
         }
-        write_lines(course, request, clock, &note.lines);
+        write_lines(state, request, clock, &note.lines);
     }
 }
 
@@ -92,10 +92,10 @@ impl Rest {
 const OFTEN: u32 = 4;
 
 /// The lines of a ready answer in this second, with what stands in all of them.
-fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec<LogFormat> {
-    let loaded = Rc::clone(&course.loaded);
-    let Some(block) = loaded.program.block(course.route.block) else { return Vec::new() };
-    let mut scope = Scope::new((&loaded, course), request, clock);
+fn fixed_lines(state: &mut RequestState, request: &Request<'_>, clock: &Clock) -> Vec<LogFormat> {
+    let loaded = Rc::clone(&state.loaded);
+    let Some(block) = loaded.program.block(state.route.block) else { return Vec::new() };
+    let mut scope = Scope::new((&loaded, state), request, clock);
     let mut fixed = |number: u16, out: &mut Vec<u8>| {
         let variable = loaded.program.variables.get(number)?;
         is_fixed(variable).then(|| scope.write_variable(number, out))
@@ -106,12 +106,12 @@ fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec
 
 /// The lines of a ready answer, if plain heads have all that is not fixed, and each
 /// goes to the same log whatever is asked for.
-fn quick_lines(course: &Course, fixed: &[LogFormat]) -> Vec<(u16, QuickLine)> {
-    let program = course.loaded.program();
-    let Some(block) = program.block(course.route.block) else { return Vec::new() };
+fn quick_lines(state: &RequestState, fixed: &[LogFormat]) -> Vec<(u16, QuickLine)> {
+    let program = state.loaded.program();
+    let Some(block) = program.block(state.route.block) else { return Vec::new() };
     let part = |number: u16| match program.variables.get(number)? {
         // Unless its head may tell of another.
-        Variable::Core(Core::RemoteAddr) if !course.loaded.finds_clients() => Some(HeadPart::Address),
+        Variable::Core(Core::RemoteAddr) if !state.loaded.finds_clients() => Some(HeadPart::Address),
         Variable::Core(Core::RemoteUser) => Some(HeadPart::User),
         Variable::Core(Core::Request) => Some(HeadPart::Line),
         Variable::Core(Core::Host) => Some(HeadPart::Host),
@@ -134,8 +134,8 @@ fn quick_lines(course: &Course, fixed: &[LogFormat]) -> Vec<(u16, QuickLine)> {
 
 /// Writes the lines of a request with a plain head and without an Authorization.
 fn write_quick(note: &Note, request: &Request<'_>, peer: Option<SocketAddr>, now: Time) {
-    let course = &note.course;
-    let mut logs = course.loaded.logs.borrow_mut();
+    let state = &note.state;
+    let mut logs = state.loaded.logs.borrow_mut();
     let Some(logs) = logs.as_mut() else { return };
     let put = |part: HeadPart, out: &mut Vec<u8>| match part {
         HeadPart::Address if put_address(peer, out) => PutPart::Clean,
@@ -152,7 +152,7 @@ fn write_quick(note: &Note, request: &Request<'_>, peer: Option<SocketAddr>, now
                 PutPart::Clean
             }
             _ => {
-                put_host(course, request.authority(), out);
+                put_host(state, request.authority(), out);
                 PutPart::Raw
             }
         },
@@ -163,11 +163,11 @@ fn write_quick(note: &Note, request: &Request<'_>, peer: Option<SocketAddr>, now
 }
 
 /// `$host` of a request that names this one.
-fn put_host(course: &Course, authority: &[u8], out: &mut Vec<u8>) {
+fn put_host(state: &RequestState, authority: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     host_of(authority, out);
     if out.len() == start {
-        let server = course.loaded.program().server(course.route.server);
+        let server = state.loaded.program().server(state.route.server);
         out.extend_from_slice(server.map_or(&b""[..], |server| &server.name));
     }
 }
@@ -188,15 +188,15 @@ fn is_fixed(variable: &Variable) -> bool {
 }
 
 /// Writes the lines of a request; of those that were prepared, by `fixed`.
-fn write_lines(course: &mut Course, request: &Request<'_>, clock: &Clock, fixed: &[LogFormat]) {
-    let loaded = Rc::clone(&course.loaded);
-    let Some(block) = loaded.program.block(course.route.block) else { return };
+fn write_lines(state: &mut RequestState, request: &Request<'_>, clock: &Clock, fixed: &[LogFormat]) {
+    let loaded = Rc::clone(&state.loaded);
+    let Some(block) = loaded.program.block(state.route.block) else { return };
     if block.logs.is_empty() {
         return;
     }
     let mut logs = loaded.logs.borrow_mut();
     let Some(logs) = logs.as_mut() else { return };
-    let mut scope = Scope::new((&loaded, course), request, clock);
+    let mut scope = Scope::new((&loaded, state), request, clock);
     for (at, line) in block.logs.iter().enumerate() {
         let format = fixed.get(at).or_else(|| loaded.program.formats.get(usize::from(line.format)));
         let (Some(format), Some(target)) = (format, loaded.program.logs.get(usize::from(line.log))) else { continue };

@@ -33,7 +33,7 @@ impl Runner<'_> {
     /// Whether nothing of a path leads up but the root that was written so
     /// (`root ../www`).
     fn root_alone_leads_up(&self, path: &[u8]) -> bool {
-        let block = self.loaded.program.block(self.course.route.block);
+        let block = self.loaded.program.block(self.state.route.block);
         let Some(root) = block.and_then(|block| block.root.path.constant()) else { return false };
         let Some(rest) = path.strip_prefix(root) else { return false };
         let apart = root.ends_with(b"/") || matches!(rest, [] | [b'/', ..]);
@@ -43,7 +43,7 @@ impl Runner<'_> {
     /// Which links a path may lead over here.
     pub(super) fn links(&mut self, path: &[u8]) -> LinkRule {
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.block(self.course.route.block) else { return LinkRule::Followed };
+        let Some(block) = loaded.program.block(self.state.route.block) else { return LinkRule::Followed };
         let rules = &block.symlinks;
         if rules.kind == SymlinkKind::Followed {
             return LinkRule::Followed;
@@ -69,8 +69,8 @@ impl Runner<'_> {
         }
         let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(start, |last| last + 1);
-        let waited = core::mem::take(&mut self.course.wait.waited);
-        let id = self.course.id;
+        let waited = core::mem::take(&mut self.state.wait.waited);
+        let id = self.state.id;
         let marked;
         let key = match self.links(path) {
             LinkRule::Followed => &path[start..end],
@@ -84,7 +84,7 @@ impl Runner<'_> {
         match self.files.look(id, key, self.clock.now, self.token, waited) {
             Look::Known(id) => {
                 let stamp = self.files.stamp(id);
-                self.course.reuse.looked(stamp);
+                self.state.reuse.looked(stamp);
                 Ok(match self.files.lead(id) {
                     // No file is a folder.
                     Lead::File(_) if path.ends_with(b"/") => At::Missing,
@@ -101,7 +101,7 @@ impl Runner<'_> {
                 })
             }
             Look::Waits(mark) => {
-                self.course.wait.inner = Some(mark);
+                self.state.wait.inner = Some(mark);
                 Err(Flow::Waits(On::Helper))
             }
             Look::Full => Err(Flow::Status(503)),

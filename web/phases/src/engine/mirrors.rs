@@ -3,14 +3,14 @@
 
 use super::bodies::BodyReading;
 use super::runner::{Flow, Runner};
-use super::sub_course::SubUse;
+use super::subrequest::SubUse;
 use super::subs::AskedSub;
 use crate::program::Block;
 
 impl Runner<'_> {
     /// Makes the copies of this request, once its body was read for them.
     pub(super) fn mirror(&mut self, block: &Block) -> Flow {
-        if self.course.within.children.as_ref().is_some_and(|children| children.mirrored) {
+        if self.state.within.children.as_ref().is_some_and(|children| children.mirrored) {
             return Flow::On;
         }
         let rules = &block.subrequests;
@@ -20,8 +20,8 @@ impl Runner<'_> {
                 flow => return flow,
             }
         }
-        self.course.within.children.get_or_insert_default().mirrored = true;
-        let args = self.course.route.args.clone();
+        self.state.within.children.get_or_insert_default().mirrored = true;
+        let args = self.state.route.args.clone();
         for uri in &rules.mirrors {
             // One that cannot be made is told of; the request is answered all the same.
             let _ = self.ask_sub(AskedSub { uri, args: &args, purpose: SubUse::Mirror, has_body: rules.mirrors_body });

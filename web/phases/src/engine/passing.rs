@@ -2,8 +2,8 @@
 //! counted, and logged at its end.
 
 use super::Rest;
-use super::course::CourseState;
 use super::filtered_body::Filtering;
+use super::request_state::RequestStage;
 use exchange::{About, ExchangeId, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams};
 use semantics::{Request, Status};
 use wire::Time;
@@ -16,8 +16,8 @@ pub(super) struct Passing<'a> {
 
 impl Passing<'_> {
     fn sent(&mut self, id: ExchangeId, bytes: u64) {
-        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
-            course.sent.body += bytes;
+        if let Some(state) = self.rest.requests.of_exchange(self.replies, id) {
+            state.sent.body += bytes;
         }
     }
 
@@ -60,17 +60,17 @@ impl Replies for Passing<'_> {
     }
 
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
-        if let Some(course) = self.rest.requests.of_exchange(self.replies, id)
-            && let Some(mut filtering) = course.reply.filtering.take()
+        if let Some(state) = self.rest.requests.of_exchange(self.replies, id)
+            && let Some(mut filtering) = state.reply.filtering.take()
         {
             let head = filtering.begin(self.replies, id, request, reply);
-            course.sent.head = head;
-            course.reply.filtering = Some(filtering);
+            state.sent.head = head;
+            state.reply.filtering = Some(filtering);
             return head;
         }
         let head = self.replies.begin(id, request, reply, end);
-        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
-            course.sent.head = head;
+        if let Some(state) = self.rest.requests.of_exchange(self.replies, id) {
+            state.sent.head = head;
         }
         head
     }
@@ -99,8 +99,8 @@ impl Replies for Passing<'_> {
             return 0;
         }
         let taken = self.replies.take_back(id, most);
-        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
-            course.sent.body = course.sent.body.saturating_sub(taken as u64);
+        if let Some(state) = self.rest.requests.of_exchange(self.replies, id) {
+            state.sent.body = state.sent.body.saturating_sub(taken as u64);
         }
         taken
     }
@@ -145,22 +145,21 @@ impl Replies for Passing<'_> {
     }
 
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
-        let course = self.replies.mark(id).and_then(|mark| self.rest.requests.of((mark, id)));
-        let waits =
-            course.and_then(|course| course.reply.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
+        let state = self.replies.mark(id).and_then(|mark| self.rest.requests.of((mark, id)));
+        let waits = state.and_then(|state| state.reply.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
         let flow = self.replies.flow(id);
         let room = if flow.is_bounded() { flow.room.saturating_sub(waits) } else { flow.room };
         ReplyFlow { unsent: flow.unsent + waits, room, ..flow }
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        if let Some(course) = self.rest.requests.of_exchange(self.replies, id) {
-            course.wait.inner = Some(mark);
+        if let Some(state) = self.rest.requests.of_exchange(self.replies, id) {
+            state.wait.inner = Some(mark);
         }
     }
 
     fn mark(&self, id: ExchangeId) -> Option<u32> {
         let mark = self.replies.mark(id)?;
-        self.rest.requests.of((mark, id)).filter(|course| course.wait.state != CourseState::Over)?.wait.inner
+        self.rest.requests.of((mark, id)).filter(|state| state.wait.stage != RequestStage::Over)?.wait.inner
     }
 }

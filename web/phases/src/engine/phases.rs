@@ -1,6 +1,6 @@
 //! A request runs through its phases.
 
-use super::course::{CourseState, Phase};
+use super::request_state::{Phase, RequestStage};
 use super::runner::{Flow, Runner};
 use exchange::Stop;
 use features::ErrorLevel;
@@ -17,7 +17,7 @@ impl Runner<'_> {
                 flow = self.fail(status);
             }
             match flow {
-                Flow::Waits(on) if self.course.is_awaited(on) => return false,
+                Flow::Waits(on) if self.state.is_awaited(on) => return false,
                 // Nobody would ever wake it.
                 Flow::Waits(on) => {
                     self.tell(ErrorLevel::CRIT, || format!("a request waits for nothing: {on:?}").into_bytes());
@@ -37,40 +37,40 @@ impl Runner<'_> {
     #[inline(always)]
     fn step(&mut self) -> Flow {
         if self.loaded.asks_for_real_roots
-            && self.course.route.real_root != Some(self.course.route.block)
-            && !matches!(self.course.route.phase, Phase::Start | Phase::Find)
+            && self.state.route.real_root != Some(self.state.route.block)
+            && !matches!(self.state.route.phase, Phase::Start | Phase::Find)
             && let Some(flow) = self.find_real_root()
         {
             return flow;
         }
-        match self.course.route.phase {
+        match self.state.route.phase {
             Phase::Start => {
-                if let Some(status) = self.course.refused.or(self.course.client.fault) {
+                if let Some(status) = self.state.refused.or(self.state.client.fault) {
                     return Flow::Status(status);
                 }
-                if matches!(self.course.method, Method::Connect | Method::Trace) {
+                if matches!(self.state.method, Method::Connect | Method::Trace) {
                     self.set_last();
                     return Flow::Status(405);
                 }
                 self.real_address();
-                self.course.route.enter(Phase::Server);
+                self.state.route.enter(Phase::Server);
                 Flow::On
             }
             Phase::Server => {
                 let Some(block) = self.server().map(|server| server.block) else { return Flow::Status(500) };
-                self.course.route.settle(block);
+                self.state.route.settle(block);
                 let flow = self.script(block);
                 self.next(flow, Phase::Find)
             }
             Phase::Find => self.find(),
             Phase::Rewrite => {
-                let flow = self.script(self.course.route.place);
-                if flow == Flow::On && core::mem::take(&mut self.course.route.uri_changed) {
-                    if !self.course.route.may_change() {
-                        self.tell_of_cycle("while processing \"", &self.course.route.uri);
+                let flow = self.script(self.state.route.place);
+                if flow == Flow::On && core::mem::take(&mut self.state.route.uri_changed) {
+                    if !self.state.route.may_change() {
+                        self.tell_of_cycle("while processing \"", &self.state.route.uri);
                         return Flow::Status(500);
                     }
-                    self.course.route.enter(Phase::Find);
+                    self.state.route.enter(Phase::Find);
                     return Flow::On;
                 }
                 self.next(flow, Phase::Limit)
@@ -92,16 +92,16 @@ impl Runner<'_> {
 
     fn next(&mut self, flow: Flow, phase: Phase) -> Flow {
         if flow == Flow::On {
-            self.course.route.enter(phase);
+            self.state.route.enter(phase);
         }
         flow
     }
 
     fn hang_up(&mut self) {
-        if !matches!(self.course.sent.status, 400 | 408 | 499) {
-            self.course.sent.status = 444;
+        if !matches!(self.state.sent.status, 400 | 408 | 499) {
+            self.state.sent.status = 444;
         }
-        self.course.wait.state = CourseState::Over;
-        self.replies.stop(self.course.id, Stop::HangUp);
+        self.state.wait.stage = RequestStage::Over;
+        self.replies.stop(self.state.id, Stop::HangUp);
     }
 }

@@ -1,6 +1,6 @@
 //! What an answer is put together of that has others within it, in order.
 
-use super::sub_course::SubId;
+use super::subrequest::SubId;
 use crate::filters::Pipeline;
 use app::Body;
 use core::ops::Range;

@@ -12,11 +12,11 @@
 //! of what is sent next.
 //! What waits of a subrequest's answer bounds how much more of it is made.
 
-use super::course::Course;
 use super::filtered_body::Filtering;
 use super::placed::{Next, Placed, PlacedSub, Postponed};
+use super::request_state::RequestState;
 use super::scope::Clock;
-use super::sub_course::{SubId, SubUse};
+use super::subrequest::{SubId, SubUse};
 use super::subs::{AskedSub, SubWork};
 use super::waits::{On, Pull, SUBS_OF_ALL};
 use crate::filters::{Broken, Include};
@@ -39,14 +39,14 @@ impl super::Rest {
     pub(super) fn some_in_order(
         &mut self,
         replies: &mut dyn Replies,
-        (token, course): (u32, &mut Course),
+        (token, state): (u32, &mut RequestState),
         filtering: &mut Filtering,
         most: usize,
         (share, clock): (&mut u64, &Clock),
     ) -> Result<Pull, Broken> {
         let Some(mut postponed) = filtering.postponed.take() else { return Err(Broken) };
-        let made = self.make_own((token, &mut *course), filtering, &mut postponed, most, (share, clock));
-        let queued = self.queue_next(replies, course, &mut postponed, most, (share, clock));
+        let made = self.make_own((token, &mut *state), filtering, &mut postponed, most, (share, clock));
+        let queued = self.queue_next(replies, state, &mut postponed, most, (share, clock));
         let pulled = queued.and_then(|queued| match (queued, made) {
             // What was made before is sent first.
             ((queued @ 1.., _), Err(Broken)) => Ok(Pull::Some(queued)),
@@ -63,7 +63,7 @@ impl super::Rest {
     /// it waits for.
     fn make_own(
         &mut self,
-        (token, course): (u32, &mut Course),
+        (token, state): (u32, &mut RequestState),
         filtering: &mut Filtering,
         postponed: &mut Postponed,
         most: usize,
@@ -71,7 +71,7 @@ impl super::Rest {
     ) -> Result<On, Broken> {
         let own_max = OWN_MAX.min(2 * most);
         if let Some(before) = postponed.before.take() {
-            self.add_path((token, &mut *course), postponed, &before);
+            self.add_path((token, &mut *state), postponed, &before);
         }
         while !postponed.made && postponed.waits.is_none() && postponed.own < own_max && *share > 0 {
             let unfinished = postponed.unfinished();
@@ -79,7 +79,7 @@ impl super::Rest {
             if unfinished >= SUBS_MAX || many && unfinished > 0 {
                 return Ok(On::Source);
             }
-            if many && !self.is_active(course) {
+            if many && !self.is_active(state) {
                 return Ok(On::Place);
             }
             if filtering.pipeline.is_empty() {
@@ -91,32 +91,32 @@ impl super::Rest {
                 continue;
             }
             let mut out = Vec::new();
-            let made = course.with_scope(clock, |scope| filtering.step((&mut out, PIECE.min(most)), share, scope));
+            let made = state.with_scope(clock, |scope| filtering.step((&mut out, PIECE.min(most)), share, scope));
             postponed.made = made.unwrap_or(Err(Broken))?;
             let moved = !out.is_empty();
             postponed.push_own(out);
-            match course.within.include.take() {
-                Some(include) => self.place_kept((token, &mut *course), postponed, *include),
+            match state.within.include.take() {
+                Some(include) => self.place_kept((token, &mut *state), postponed, *include),
                 None if !moved && !postponed.made => return Ok(On::Source),
                 None => {}
             }
         }
         if postponed.made && postponed.slices && postponed.is_drained() {
-            self.ask_slice((token, &mut *course), postponed)?;
+            self.ask_slice((token, &mut *state), postponed)?;
         }
         if postponed.made
             && !postponed.slices
             && let Some(after) = postponed.after.take()
         {
-            self.add_path((token, course), postponed, &after);
+            self.add_path((token, state), postponed, &after);
         }
         // What is within it has its turn first.
         Ok(On::Source)
     }
 
     /// Whether it is what its client waits for: what is made of it is sent next.
-    fn is_active(&self, course: &Course) -> bool {
-        let mut of = course.within.sub.as_deref();
+    fn is_active(&self, state: &RequestState) -> bool {
+        let mut of = state.within.sub.as_deref();
         while let Some(sub) = of {
             let Some(parent) = self.requests.of(sub.parent) else { return false };
             let placed = parent.reply.filtering.as_deref().and_then(|filtering| filtering.postponed.as_deref());
@@ -132,12 +132,12 @@ impl super::Rest {
     fn queue_next(
         &mut self,
         replies: &mut dyn Replies,
-        course: &mut Course,
+        state: &mut RequestState,
         postponed: &mut Postponed,
         most: usize,
         (share, clock): (&mut u64, &Clock),
     ) -> Result<(u64, bool), Broken> {
-        let id = course.id;
+        let id = state.id;
         let mut queued = 0;
         while queued < most as u64 && *share > 0 {
             let (piece, of, last) = match postponed.next(most - queued as usize) {
@@ -160,7 +160,7 @@ impl super::Rest {
                     replies.body(id, Piece::Body(&body, (range.start, range.end)));
                 }
             } else {
-                queued += code(replies, course, postponed, piece, (&mut *share, clock))?;
+                queued += code(replies, state, postponed, piece, (&mut *share, clock))?;
             }
             if last {
                 return Ok((queued, true));
@@ -170,22 +170,22 @@ impl super::Rest {
     }
 
     /// What is at a path stands here.
-    fn add_path(&mut self, (token, course): (u32, &mut Course), postponed: &mut Postponed, uri: &[u8]) {
+    fn add_path(&mut self, (token, state): (u32, &mut RequestState), postponed: &mut Postponed, uri: &[u8]) {
         let include = Include { uri: uri.to_vec(), args: Vec::new(), waits: false, set: None, stub: None };
-        self.place_kept((token, course), postponed, include);
+        self.place_kept((token, state), postponed, include);
     }
 
-    /// The same where the request is kept with its course.
-    fn place_kept(&mut self, (token, course): (u32, &mut Course), postponed: &mut Postponed, include: Include) {
-        let Some(request) = course.request.take() else { return };
-        self.place((token, &mut *course), &request.get(), postponed, include);
-        course.request = Some(request);
+    /// The same where the request is kept with its state.
+    fn place_kept(&mut self, (token, state): (u32, &mut RequestState), postponed: &mut Postponed, include: Include) {
+        let Some(request) = state.request.take() else { return };
+        self.place((token, &mut *state), &request.get(), postponed, include);
+        state.request = Some(request);
     }
 
     /// Something is included here.
     pub(super) fn place(
         &mut self,
-        (token, course): (u32, &mut Course),
+        (token, state): (u32, &mut RequestState),
         request: &Request<'_>,
         postponed: &mut Postponed,
         include: Include,
@@ -196,7 +196,7 @@ impl super::Rest {
             None => SubUse::Content(stub.clone()),
         };
         let asked = AskedSub { uri: &uri, args: &args, purpose, has_body: true };
-        match self.ask_sub((token, &mut *course), request, asked) {
+        match self.ask_sub((token, &mut *state), request, asked) {
             Ok(id) => {
                 if waits {
                     postponed.waits = Some(id);
@@ -205,18 +205,18 @@ impl super::Rest {
             }
             Err(why) => {
                 let (level, text) = why.told(&uri);
-                super::errors::tell((&course.loaded, course), request, &self.clock, (level, || text));
+                super::errors::tell((&state.loaded, state), request, &self.clock, (level, || text));
             }
         }
     }
 
     /// Some of the answer of a subrequest is for `parent`. Whether it has a place.
     pub(super) fn add_placed(&mut self, (token, id): (u32, ExchangeId), sub: SubId, (body, range): (Body, Range<u32>)) {
-        let Some(course) = self.requests.of_mut((token, id)) else { return };
-        let Some(postponed) = course.reply.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) else {
+        let Some(state) = self.requests.of_mut((token, id)) else { return };
+        let Some(postponed) = state.reply.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) else {
             return;
         };
-        let slices = course.within.slices.as_deref_mut().filter(|_| postponed.slice == Some(sub));
+        let slices = state.within.slices.as_deref_mut().filter(|_| postponed.slice == Some(sub));
         let came = range.len();
         let range = slices.map_or(range.clone(), |slices| slices.cut_of(range));
         if range.len() < came {
@@ -230,8 +230,8 @@ impl super::Rest {
 
     /// All of it came.
     pub(super) fn end_placed(&mut self, (token, id): (u32, ExchangeId), sub: SubId) {
-        let Some(course) = self.requests.of_mut((token, id)) else { return };
-        if let Some(postponed) = course.reply.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) {
+        let Some(state) = self.requests.of_mut((token, id)) else { return };
+        if let Some(postponed) = state.reply.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) {
             postponed.end(sub);
             self.make_ready(token);
         }
@@ -241,12 +241,12 @@ impl super::Rest {
 /// Queues what becomes of a piece in the answer's coding; without one, of its end.
 fn code(
     replies: &mut dyn Replies,
-    course: &mut Course,
+    state: &mut RequestState,
     postponed: &mut Postponed,
     piece: Option<(Body, Range<u32>)>,
     (share, clock): (&mut u64, &Clock),
 ) -> Result<u64, Broken> {
-    let id = course.id;
+    let id = state.id;
     let last = piece.is_none();
     let mut bytes: &[u8] = &[];
     if let Some((body, range)) = &piece {
@@ -257,8 +257,8 @@ fn code(
         let mut out = Vec::new();
         // A piece is short: it is taken as a whole, whatever that costs.
         let mut budget = u64::MAX;
-        let ran = course
-            .with_scope(clock, |scope| postponed.coding.run((bytes, last), (&mut out, PIECE), &mut budget, scope));
+        let ran =
+            state.with_scope(clock, |scope| postponed.coding.run((bytes, last), (&mut out, PIECE), &mut budget, scope));
         let ran = ran.unwrap_or(Err(Broken))?;
         *share = share.saturating_sub(u64::MAX - budget);
         bytes = bytes.get(ran.taken..).unwrap_or_default();

@@ -1,10 +1,10 @@
 //! Answers are queued: at once, as files are read, or as they are made.
 
-use super::course::{CourseState, Depends};
 use super::filtered_body::{AnswerLength, Made, Making};
 use super::limit_rate;
 use super::limit_rate::RatedBody;
 use super::lookup::FileAt;
+use super::request_state::{Depends, RequestStage};
 use super::runner::{Flow, Runner};
 use app::Body;
 use core::ops::Range;
@@ -72,15 +72,15 @@ impl Runner<'_> {
             return None;
         }
         let loaded = Rc::clone(&self.loaded);
-        let block = loaded.program.block(self.course.route.block)?;
-        limit_rate::rate_of(block, self.course.reply.limit_rate, &mut self.scope(), length)
+        let block = loaded.program.block(self.state.route.block)?;
+        limit_rate::rate_of(block, self.state.reply.limit_rate, &mut self.scope(), length)
     }
 
     /// Begins to send a body in memory at a rate.
     fn begin_rated(&mut self, reply: &Reply<'_>, content: (Body, u32), parts: Vec<Part>, rate: Rate) -> Flow {
-        self.course.sent.head = self.replies.begin(self.course.id, self.request, reply, ReplyEnd::Length);
-        self.course.reply.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
-        self.course.wait.state = CourseState::Sends;
+        self.state.sent.head = self.replies.begin(self.state.id, self.request, reply, ReplyEnd::Length);
+        self.state.reply.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
+        self.state.wait.stage = RequestStage::Sends;
         Flow::Done
     }
 
@@ -88,16 +88,15 @@ impl Runner<'_> {
     pub(super) fn put(&mut self, (status, length, fields): Head, pieces: Pieces) -> Flow {
         // Of an interim status its client would wait for another.
         let Some(told) = Status::from_code(status).filter(|_| status >= 200) else { return Flow::HangUp };
-        self.course.sent.length = length;
+        self.state.sent.length = length;
         let bytes = if matches!(pieces, Pieces::None) { 0 } else { length.unwrap_or(0) };
         let pace = if bytes > 0 { self.rate(bytes) } else { None };
-        let reason = self.course.sent.reason_of(status);
+        let reason = self.state.sent.reason_of(status);
         let reason = reason.as_deref();
         let pieces = match pieces {
             Pieces::Bytes(text) if pace.is_none() && !(status == 200 && self.is_shared()) => {
                 let reply = Reply { status: told, length, fields: &fields, reason };
-                self.course.sent.head =
-                    self.replies.reply(self.course.id, self.request, &reply, &[Piece::Bytes(&text)]);
+                self.state.sent.head = self.replies.reply(self.state.id, self.request, &reply, &[Piece::Bytes(&text)]);
                 self.rest.spare.give_bytes(text);
                 self.is_put(fields, bytes);
                 return Flow::Done;
@@ -113,14 +112,14 @@ impl Runner<'_> {
             Pieces::File(file, parts) => match self.files.in_memory(file.id) {
                 Some(memory) => (Some((memory.body.clone(), memory.start)), parts),
                 None => {
-                    self.course.sent.fields = fields;
+                    self.state.sent.fields = fields;
                     return self.stream((file, parts, None), (told, length), pace);
                 }
             },
             Pieces::Excerpt(file, excerpt, parts) => match self.files.in_memory(file.id) {
                 Some(memory) => (Some((memory.body.clone(), memory.start)), excerpt.parts(parts)),
                 None => {
-                    self.course.sent.fields = fields;
+                    self.state.sent.fields = fields;
                     return self.stream((file, parts, Some(*excerpt)), (told, length), pace);
                 }
             },
@@ -128,11 +127,11 @@ impl Runner<'_> {
         let reply = Reply { status: told, length, fields: &fields, reason };
         if let (Some(pace), Some(source)) = (pace, &source) {
             let flow = self.begin_rated(&reply, source.clone(), parts, pace);
-            self.course.sent.fields = fields;
+            self.state.sent.fields = fields;
             return flow;
         }
         let pieces: Vec<Piece<'_>> = parts.iter().filter_map(|part| piece(part, source.as_ref())).collect();
-        self.course.sent.head = self.replies.reply(self.course.id, self.request, &reply, &pieces);
+        self.state.sent.head = self.replies.reply(self.state.id, self.request, &reply, &pieces);
         self.is_put(fields, bytes);
         if status == 200 && self.is_shared() {
             match (source, parts.as_mut_slice()) {
@@ -141,9 +140,9 @@ impl Runner<'_> {
                     None => self.remember(source, bytes),
                 },
                 (None, [Part::Bytes(text)]) => {
-                    if !self.course.sent.is_text {
+                    if !self.state.sent.is_text {
                         // A list of files, say, or what was put into a page.
-                        self.course.reuse.depends.on(Depends::SECOND);
+                        self.state.reuse.depends.on(Depends::SECOND);
                     }
                     self.remember((Body::new(core::mem::take(text)), 0), bytes);
                 }
@@ -155,10 +154,10 @@ impl Runner<'_> {
 
     /// All of an answer is queued, with so many bytes of a body.
     fn is_put(&mut self, fields: Vec<u8>, bytes: u64) {
-        self.course.sent.fields = fields;
-        self.course.sent.body = bytes;
-        self.course.sent.complete = true;
-        self.course.wait.state = CourseState::Over;
+        self.state.sent.fields = fields;
+        self.state.sent.body = bytes;
+        self.state.sent.complete = true;
+        self.state.wait.stage = RequestStage::Over;
     }
 
     /// Queues an answer whose content passes filters, or has fields behind it.
@@ -166,12 +165,12 @@ impl Runner<'_> {
         let Some(told) = Status::from_code(status) else { return Flow::HangUp };
         let trailers = self.expects_trailers();
         let chunked = self.chunks();
-        let is_open = making.is_open || trailers && chunked && !self.course.about.http10;
+        let is_open = making.is_open || trailers && chunked && !self.state.about.http10;
         let answer_length = match length {
             Some(length) if !is_open => AnswerLength::Known(length),
             _ => AnswerLength::Open { chunked },
         };
-        self.course.sent.length = length.filter(|_| !is_open);
+        self.state.sent.length = length.filter(|_| !is_open);
         let pace = self.rate(if making.is_open { u64::MAX } else { length.unwrap_or(u64::MAX) });
         let comes = matches!(pieces, Pieces::Upstream | Pieces::Slices(None));
         let (content, file) = match self.content_of(pieces) {
@@ -181,39 +180,39 @@ impl Runner<'_> {
         let (filtering, first) = match self.make(making, (answer_length, pace), content, (file.is_some(), comes)) {
             Made::Whole(out) => {
                 let length = out.len() as u64;
-                if let Some((_, packed)) = &mut self.course.features.compression.lengths {
+                if let Some((_, packed)) = &mut self.state.features.compression.lengths {
                     *packed = length;
                 }
                 return self.put((status, Some(length), fields), Pieces::Bytes(out));
             }
             Made::Broken => {
-                self.course.wait.state = CourseState::Over;
-                self.replies.stop(self.course.id, Stop::Reset);
+                self.state.wait.stage = RequestStage::Over;
+                self.replies.stop(self.state.id, Stop::Reset);
                 return Flow::Done;
             }
             Made::Begun(filtering, first) => (filtering, first),
         };
-        if is_open && (!chunked || self.course.about.http10) {
+        if is_open && (!chunked || self.state.about.http10) {
             // Its end is that of the connection.
             self.set_last();
             take_line(&mut fields, b"Keep-Alive: ");
         }
         if let Some(on_disk) = file {
-            self.course.sent.fields = fields;
-            self.course.reply.filtering = Some(Box::new(filtering));
+            self.state.sent.fields = fields;
+            self.state.reply.filtering = Some(Box::new(filtering));
             return self.stream(on_disk, (told, length), None);
         }
-        let reason = self.course.sent.reason_of(status);
-        let length = self.course.sent.length;
+        let reason = self.state.sent.reason_of(status);
+        let length = self.state.sent.length;
         let reply = Reply { status: told, length, fields: &fields, reason: reason.as_deref() };
         let flow = self.begin_made(filtering, first.as_ref(), &reply);
-        self.course.sent.fields = fields;
+        self.state.sent.fields = fields;
         flow
     }
 
     /// Whether answers without a length may be chunked here.
     fn chunks(&self) -> bool {
-        self.loaded.program.block(self.course.route.block).is_some_and(|block| block.fields.chunked)
+        self.loaded.program.block(self.state.route.block).is_some_and(|block| block.fields.chunked)
     }
 
     /// The bytes of an answer; or the file that has them, if it is not in memory.
@@ -240,11 +239,11 @@ impl Runner<'_> {
         (status, length): (Status, Option<u64>),
         rate: Option<Rate>,
     ) -> Flow {
-        let fields = FieldLines::of(self.course.sent.fields.clone());
+        let fields = FieldLines::of(self.state.sent.fields.clone());
         let composed = Composed { status, length, fields, parts: parts.into() };
-        let is_read = self.course.reply.filtering.is_some();
+        let is_read = self.state.reply.filtering.is_some();
         self.rest.stream = Some((file.id, Streamed { composed, excerpt, rate, is_read }));
-        self.course.wait.state = CourseState::Sends;
+        self.state.wait.stage = RequestStage::Sends;
         Flow::Done
     }
 }

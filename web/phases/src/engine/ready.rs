@@ -1,6 +1,6 @@
 //! Whole responses that are ready, and what they are logged by.
 
-use super::course::{Course, Depends};
+use super::request_state::{Depends, RequestState};
 use crate::logging::{LogFormat, QuickLine};
 use crate::program::ServerId;
 use app::Body;
@@ -15,7 +15,7 @@ const ENTRIES_FIRST: usize = 8 << 10;
 const ENTRIES_MAX: usize = 128 << 10;
 
 /// What an entry takes beside its response, about.
-const ENTRY_BYTES: usize = size_of::<ReadyEntry>() + size_of::<Course>() + 512;
+const ENTRY_BYTES: usize = size_of::<ReadyEntry>() + size_of::<RequestState>() + 512;
 
 /// Responses that are ready, bounded in number and bytes (CLOCK).
 #[derive(Debug)]
@@ -70,7 +70,7 @@ struct Lasting {
 /// and lines in which that stands already.
 #[derive(Debug)]
 pub(crate) struct Note {
-    pub course: Box<Course>,
+    pub state: Box<RequestState>,
     /// Those of this second, by their places in the block's list.
     pub lines: Vec<LogFormat>,
     /// The same, each with its log's number, where plain heads have all that is left.
@@ -149,7 +149,7 @@ impl ReadyTable {
         }
         let expires = lasting.expires.map(|(at, after)| (at, dated_after(second, after)));
         if let Some((_, date)) = &expires {
-            let fields = &mut entry.note.course.sent.fields;
+            let fields = &mut entry.note.state.sent.fields;
             if let Some(place) = expires_in(fields).and_then(|at| fields.get_mut(at..at + date.as_bytes().len())) {
                 place.copy_from_slice(date.as_bytes());
             }
@@ -163,7 +163,7 @@ impl ReadyTable {
         let Some(at) = self.find(asked, whose) else { return false };
         let room = self.bytes_max.saturating_sub(self.bytes);
         let entry = &mut self.entries[at as usize];
-        if entry.note.course.tells_keep_alive() {
+        if entry.note.state.tells_keep_alive() {
             // That it does not.
             return false;
         }
@@ -184,23 +184,23 @@ impl ReadyTable {
     pub fn insert(
         &mut self,
         (raw, no_query, class): (&[u8], bool, u8),
-        course: &Course,
+        state: &RequestState,
         (source, start, length): (&Body, u32, u64),
         heads: &HeadWriter,
         (second, date): (u64, &HttpDate),
     ) {
-        let fields = &course.sent.fields;
-        let known = self.at(raw, (course.route.server, class));
+        let fields = &state.sent.fields;
+        let known = self.at(raw, (state.route.server, class));
         if let Some(at) = known {
             let entry = &mut self.entries[at as usize];
             let same = entry.source.as_ptr().addr() == source.identity()
-                && entry.note.course.sent.fields == *fields
-                && entry.note.course.route.block == course.route.block
+                && entry.note.state.sent.fields == *fields
+                && entry.note.state.route.block == state.route.block
                 && entry.no_query == no_query;
             if same {
                 entry.ready.set_date(date, drop);
                 entry.second = second;
-                entry.lasting = lasting(course, entry.ready.head(), second);
+                entry.lasting = lasting(state, entry.ready.head(), second);
                 return;
             }
         }
@@ -210,22 +210,22 @@ impl ReadyTable {
         {
             return;
         }
-        ready.series = course.series;
-        ready.terms = course.loaded.program.terms.of_block(course.route.block);
-        let hash = self.index.hash(raw, seed(course.route.server, class));
+        ready.series = state.series;
+        ready.terms = state.loaded.program.terms.of_block(state.route.block);
+        let hash = self.index.hash(raw, seed(state.route.server, class));
         let entry = ReadyEntry {
             second,
             path: raw.into(),
-            server: course.route.server,
+            server: state.route.server,
             class,
             no_query,
             used: false,
-            lasting: lasting(course, ready.head(), second),
+            lasting: lasting(state, ready.head(), second),
             ready,
             hash,
             source: Arc::downgrade(&source.bytes()),
             note: Note {
-                course: Box::new(course.noted()),
+                state: Box::new(state.noted()),
                 lines: Vec::new(),
                 quick: Vec::new(),
                 host: None,
@@ -339,11 +339,11 @@ fn composed(
 
 /// How the answer to a request is dated anew, if it can be: whose files are known, or that is
 /// text, and whose dates are, in this `head`.
-fn lasting(course: &Course, head: &[u8], second: u64) -> Option<Box<Lasting>> {
-    if course.reuse.depends.has(Depends::SECOND) || course.reuse.stamps.is_empty() && !course.sent.is_text {
+fn lasting(state: &RequestState, head: &[u8], second: u64) -> Option<Box<Lasting>> {
+    if state.reuse.depends.has(Depends::SECOND) || state.reuse.stamps.is_empty() && !state.sent.is_text {
         return None;
     }
-    let expires = match course.reuse.expires_after {
+    let expires = match state.reuse.expires_after {
         None => None,
         Some(after) => {
             let at = expires_in(head)?;
@@ -352,7 +352,7 @@ fn lasting(course: &Course, head: &[u8], second: u64) -> Option<Box<Lasting>> {
             Some((is_dated.then_some(u16::try_from(at).ok()?)?, after))
         }
     };
-    Some(Box::new(Lasting { stamps: course.reuse.stamps.clone(), expires }))
+    Some(Box::new(Lasting { stamps: state.reuse.stamps.clone(), expires }))
 }
 
 /// Where the value of the one `Expires` begins.

@@ -1,7 +1,7 @@
 //! Whose client it is: a proxy that is believed tells of another (`real_ip_header`,
 //! `set_real_ip_from`).
 
-use super::course::{Client, Course};
+use super::request_state::{Client, RequestState};
 use super::runner::Runner;
 use crate::addresses::forwarded;
 use crate::ids::BlockId;
@@ -39,18 +39,18 @@ fn set_real_address(
 
 /// The same of a request that is answered without a look at its places: those of its server
 /// come first.
-pub(super) fn set_real_address_of_ready(program: &Program, course: &mut Course, request: &Request<'_>) {
-    let server = program.server(course.route.server).map(|server| server.block);
-    for place in server.into_iter().chain([course.route.block]) {
-        set_real_address((program, place), (&mut course.client, course.about.peer), request);
+pub(super) fn set_real_address_of_ready(program: &Program, state: &mut RequestState, request: &Request<'_>) {
+    let server = program.server(state.route.server).map(|server| server.block);
+    for place in server.into_iter().chain([state.route.block]) {
+        set_real_address((program, place), (&mut state.client, state.about.peer), request);
     }
 }
 
 impl Runner<'_> {
     /// Whose client it is, by the rules of the place that it is in.
     pub(super) fn real_address(&mut self) {
-        let course = &mut *self.course;
-        let place = (&*self.loaded.program, course.route.block);
-        set_real_address(place, (&mut course.client, course.about.peer), self.request);
+        let state = &mut *self.state;
+        let place = (&*self.loaded.program, state.route.block);
+        set_real_address(place, (&mut state.client, state.about.peer), self.request);
     }
 }

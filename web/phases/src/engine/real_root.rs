@@ -13,24 +13,24 @@ impl Runner<'_> {
     #[cold]
     pub(super) fn find_real_root(&mut self) -> Option<Flow> {
         let loaded = std::rc::Rc::clone(&self.loaded);
-        let block = loaded.program.block(self.course.route.block)?;
+        let block = loaded.program.block(self.state.route.block)?;
         let path = self.scope().get(&block.root.path);
         let second = self.clock.second;
         if let Some((asked, found)) = self.files.take_real_path(self.token) {
-            self.course.wait.waited = false;
+            self.state.wait.waited = false;
             if let Err(why) = &found {
                 self.tell(ErrorLevel::CRIT, || failed(&asked, why));
             }
             loaded.real_roots.borrow_mut().put(asked, found.ok(), second);
         }
         if loaded.real_roots.borrow().is_known(&path, second) || path.contains(&0) {
-            self.course.route.real_root = Some(self.course.route.block);
+            self.state.route.real_root = Some(self.state.route.block);
             return None;
         }
-        let Some(mark) = self.files.real_path(self.course.id, &path, self.token) else {
+        let Some(mark) = self.files.real_path(self.state.id, &path, self.token) else {
             return Some(Flow::Status(503));
         };
-        self.course.wait.inner = Some(mark);
+        self.state.wait.inner = Some(mark);
         Some(Flow::Waits(On::Helper))
     }
 }

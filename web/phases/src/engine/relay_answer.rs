@@ -54,13 +54,13 @@ impl Runner<'_> {
 
     /// The head of an answer is whole.
     fn on_answer(&mut self) -> Flow {
-        let Some(relay) = self.course.passed.relay.as_deref() else { return Flow::Status(500) };
+        let Some(relay) = self.state.passed.relay.as_deref() else { return Flow::Status(500) };
         let (status, rules) = (relay.ask.status(), Arc::clone(&relay.rules));
-        if self.course.passed.left_behind.is_some() {
+        if self.state.passed.left_behind.is_some() {
             return self.note_left_answer(status);
         }
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
+        let Some(block) = loaded.program.block(self.state.route.block) else { return Flow::Status(500) };
         if status >= 300 && rules.intercepts && block.error_pages.iter().any(|page| page.status == status) {
             self.keep_answer();
             if status == 401 {
@@ -87,11 +87,11 @@ impl Runner<'_> {
         }
         let answer = self.answer_of(&rules, slice);
         let flow = self.send(answer);
-        let comes = self.course.reply.filtering.is_some() && flow == Flow::Done;
+        let comes = self.state.reply.filtering.is_some() && flow == Flow::Done;
         let complete = self.relay().is_some_and(|relay| relay.ask.is_complete());
         // All of it came with its head, whatever that says of a length; but for slices that follow.
         if let (true, None, Some(filtering)) =
-            (complete, &self.course.within.slices, self.course.reply.filtering.as_deref_mut())
+            (complete, &self.state.within.slices, self.state.reply.filtering.as_deref_mut())
         {
             filtering.end_whole();
         }
@@ -104,7 +104,7 @@ impl Runner<'_> {
     /// The head of an answer came that goes to nobody: it is logged, and no more.
     fn note_left_answer(&mut self, status: u16) -> Flow {
         self.keep_answer();
-        self.course.sent.status = status;
+        self.state.sent.status = status;
         let comes = self.relay().is_some_and(|relay| {
             let _ = relay.ask.take_whole();
             !relay.ask.is_complete() && status != 101
@@ -131,39 +131,39 @@ impl Runner<'_> {
 
     /// The fields are kept for what is logged of them.
     fn keep_answer(&mut self) {
-        if let Some(relay) = self.course.passed.relay.as_deref() {
-            self.course.passed.answered.clear();
-            self.course.passed.answered.extend_from_slice(relay.ask.fields());
+        if let Some(relay) = self.state.passed.relay.as_deref() {
+            self.state.passed.answered.clear();
+            self.state.passed.answered.extend_from_slice(relay.ask.fields());
         }
     }
 
     /// Fields of the answer go to whatever answers in its place.
     fn keep_fields(&mut self, which: impl Fn(&Field<'_>) -> bool) {
-        let answered = core::mem::take(&mut self.course.passed.answered);
+        let answered = core::mem::take(&mut self.state.passed.answered);
         for field in Fields::new(&answered).filter(|field| which(field)) {
-            put_field(field.name, field.value, &mut self.course.reply.kept_fields);
+            put_field(field.name, field.value, &mut self.state.reply.kept_fields);
         }
-        self.course.passed.answered = answered;
+        self.state.passed.answered = answered;
     }
 
     /// Fields of an answer that asks for another path of ours go to that path's answer:
     /// cookies as they would have gone to the client.
     fn keep_along(&mut self, rules: &Arc<ProxyRules>) {
-        let answered = core::mem::take(&mut self.course.passed.answered);
+        let answered = core::mem::take(&mut self.state.passed.answered);
         for Field { name, value } in Fields::new(&answered).filter(|field| AnswerField::goes_along(field.name)) {
             let cookie = if AnswerField::of(name) == AnswerField::SetCookie { self.cookie(rules, value) } else { None };
-            put_field(name, cookie.as_deref().unwrap_or(value), &mut self.course.reply.kept_fields);
+            put_field(name, cookie.as_deref().unwrap_or(value), &mut self.state.reply.kept_fields);
         }
-        self.course.passed.answered = answered;
+        self.state.passed.answered = answered;
     }
 
     /// What the upstream asks of us; the end where another path of ours answers.
     fn accelerated(&mut self, rules: &Arc<ProxyRules>) -> Option<Flow> {
-        if !may_ask(&self.course.passed.answered) {
+        if !may_ask(&self.state.passed.answered) {
             return None;
         }
         let (mut to, mut rate, mut buffering, mut media_type, mut charset) = (None, None, None, None, None);
-        for Field { name, value } in Fields::new(&self.course.passed.answered) {
+        for Field { name, value } in Fields::new(&self.state.passed.answered) {
             let place = match AnswerField::of(name) {
                 AnswerField::ContentType => &mut media_type,
                 AnswerField::Accel(what) if rules.ignored.has(what) => continue,
@@ -182,16 +182,16 @@ impl Runner<'_> {
         }
         let (rate, buffering) = (rate.and_then(accel::limit_rate), buffering.and_then(accel::buffering));
         let to = to.map(|to| (to.to_vec(), media_type.map(<[u8]>::to_vec)));
-        self.course.passed.kept.charset = charset.filter(|charset| !charset.is_empty());
+        self.state.passed.kept.charset = charset.filter(|charset| !charset.is_empty());
         if rate.is_some() {
-            self.course.reply.limit_rate = rate;
+            self.state.reply.limit_rate = rate;
         }
         if let (Some(on), Some(relay)) = (buffering, self.relay()) {
             relay.ask.set_buffering(on);
         }
         let (to, media_type) = to?;
         // An empty one says nothing: as where there is none, the path's own counts.
-        self.course.passed.kept.media_type = media_type.filter(|media_type| !media_type.is_empty());
+        self.state.passed.kept.media_type = media_type.filter(|media_type| !media_type.is_empty());
         self.keep_along(rules);
         let redirect = accel::redirect(&to);
         self.give_up_relay();
@@ -205,8 +205,8 @@ impl Runner<'_> {
             return Some(self.enter_named(name));
         }
         let Ok((path, query)) = redirect else { return Some(Flow::Status(404)) };
-        if self.course.method != Method::Head {
-            self.course.method = Method::Get;
+        if self.state.method != Method::Head {
+            self.state.method = Method::Get;
         }
         Some(self.redirect(&path, &query))
     }
@@ -214,14 +214,14 @@ impl Runner<'_> {
     /// What clients are told of an answer; it is a `slice` of a whole of so many bytes,
     /// perhaps.
     fn answer_of(&mut self, rules: &Arc<ProxyRules>, slice: Option<u64>) -> Answer {
-        let Some(relay) = self.course.passed.relay.as_deref_mut() else { return Answer::new(502, AnswerBody::None) };
+        let Some(relay) = self.state.passed.relay.as_deref_mut() else { return Answer::new(502, AnswerBody::None) };
         let ask = &mut relay.ask;
         let body = match ask.take_whole() {
             Some(whole) => AnswerBody::Bytes(whole),
             None if ask.is_complete() && ask.asked() != Method::Head => AnswerBody::None,
             None => AnswerBody::Upstream(None),
         };
-        let answered = core::mem::take(&mut self.course.passed.answered);
+        let answered = core::mem::take(&mut self.state.passed.answered);
         let body = match body {
             // Of HEAD it is told how long its body would be.
             AnswerBody::Upstream(_) if ask.is_complete() => {
@@ -231,19 +231,19 @@ impl Runner<'_> {
             AnswerBody::Upstream(_) => AnswerBody::Upstream(ask.length()),
             body => body,
         };
-        let body = match (slice.filter(|_| self.course.within.slices.is_some()), body) {
+        let body = match (slice.filter(|_| self.state.within.slices.is_some()), body) {
             (None, body) => body,
             (Some(complete), AnswerBody::Bytes(bytes)) => AnswerBody::Sliced(complete, Some(bytes)),
             (Some(complete), _) => AnswerBody::Sliced(complete, None),
         };
         let status = if slice.is_some() { 200 } else { ask.status() };
-        if self.course.reply.override_status.is_none() {
-            self.course.sent.reason = ask.reason().map(|reason| (status, reason.into()));
+        if self.state.reply.override_status.is_none() {
+            self.state.sent.reason = ask.reason().map(|reason| (status, reason.into()));
         }
         let mut answer = Answer::new(status, body);
         answer.of_upstream = true;
         answer.takes_ranges = rules.forces_ranges || slice.is_some();
-        let mut lines = core::mem::take(&mut self.course.reply.kept_fields);
+        let mut lines = core::mem::take(&mut self.state.reply.kept_fields);
         for field in Fields::new(&answered) {
             let what = AnswerName::of(field.name);
             // Those of a slice are not those of the whole.
@@ -252,17 +252,17 @@ impl Runner<'_> {
                 self.take_field(&mut answer, (what.field(), field), rules, &mut lines);
             }
         }
-        (self.course.reply.kept_fields, self.course.passed.answered) = (lines, answered);
+        (self.state.reply.kept_fields, self.state.passed.answered) = (lines, answered);
         if answer.media_type.is_none() {
             // That of an answer which was given up for this one stays.
-            answer.media_type.clone_from(&self.course.passed.kept.media_type);
+            answer.media_type.clone_from(&self.state.passed.kept.media_type);
         }
         answer
     }
 
     /// Whether `gunzip` is on here.
     fn unpacks(&self) -> bool {
-        let block = self.loaded.program.block(self.course.route.block);
+        let block = self.loaded.program.block(self.state.route.block);
         block.is_some_and(|block| block.filters.has(FilterSet::GUNZIP))
     }
 
@@ -302,7 +302,7 @@ impl Runner<'_> {
             },
             AnswerField::OfServer => {
                 // These stand first, where they are in place of ours; of several the first counts.
-                let front = &mut self.course.sent.front;
+                let front = &mut self.state.sent.front;
                 let (name, start) =
                     if field.is("date") { (&b"Date"[..], &b"Date: "[..]) } else { (&b"Server"[..], &b"Server: "[..]) };
                 if count_lines(front, start) == 0 {
@@ -328,7 +328,7 @@ impl Runner<'_> {
             AnswerField::AcceptRanges if rules.forces_ranges => {}
             AnswerField::Upgrade => {
                 // HTTP/2 has none (RFC 9113 section 8.6); and a tunnel's stands first in its answer.
-                if answer.status != 101 && !self.course.about.http2 {
+                if answer.status != 101 && !self.state.about.http2 {
                     put_field(name, value, lines);
                 }
             }
@@ -413,26 +413,26 @@ impl Runner<'_> {
 
     /// The connection to the client becomes one to the upstream, both ways.
     fn begin_tunnel(&mut self) -> Flow {
-        let id = self.course.id;
-        let Some(rules) = self.course.passed.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else {
+        let id = self.state.id;
+        let Some(rules) = self.state.passed.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else {
             return Flow::Status(502);
         };
         let answer = self.answer_of(&rules, None);
         let mut lines = b"Connection: upgrade\r\n".to_vec();
         let upgrades = |field: &Field<'_>| AnswerField::of(field.name) == AnswerField::Upgrade;
         for field in
-            Fields::new(&self.course.passed.answered).filter(upgrades).filter(|field| !rules.hides.has(field.name))
+            Fields::new(&self.state.passed.answered).filter(upgrades).filter(|field| !rules.hides.has(field.name))
         {
             put_field(field.name, field.value, &mut lines);
         }
-        self.course.sent.status = 101;
+        self.state.sent.status = 101;
         self.put_switching_fields(answer, &mut lines);
         self.ask(|ask, turn| ask.begin_tunnel(turn));
         let Some(status) = Status::from_code(101) else { return Flow::HangUp };
-        let reason = self.course.sent.reason_of(101);
+        let reason = self.state.sent.reason_of(101);
         let reply = Reply { status, length: None, fields: &lines, reason: reason.as_deref() };
-        self.course.sent.head = self.replies.begin_tunnel(id, self.request, &reply);
-        self.course.sent.fields = lines;
+        self.state.sent.head = self.replies.begin_tunnel(id, self.request, &reply);
+        self.state.sent.fields = lines;
         Flow::Done
     }
 
@@ -440,15 +440,15 @@ impl Runner<'_> {
     /// upstream says and what the configuration adds, as in any other.
     fn put_switching_fields(&mut self, mut answer: Answer, lines: &mut Vec<u8>) {
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.block(self.course.route.block) else { return };
-        let mut added = core::mem::take(&mut self.course.reply.kept_fields);
+        let Some(block) = loaded.program.block(self.state.route.block) else { return };
+        let mut added = core::mem::take(&mut self.state.reply.kept_fields);
         self.tell_beforehand(&answer, block);
         self.add_fields(&mut answer, block, &mut added);
         let mut fields = self.first_fields();
         self.name(&answer, block, &mut fields);
         lines.extend_from_slice(&fields.into_bytes());
         lines.append(&mut added);
-        self.course.reply.kept_fields = added;
+        self.state.reply.kept_fields = added;
     }
 }
 

@@ -1,6 +1,6 @@
 //! What upstreams say before an answer and behind it: early hints (RFC 8297), and trailers.
 
-use super::course::Course;
+use super::request_state::RequestState;
 use super::runner::Runner;
 use super::text::put_field;
 use crate::program::{Block, ContentRules};
@@ -24,26 +24,26 @@ impl Runner<'_> {
     /// An interim answer with hints came, with these fields: they go on to a client that knows
     /// of them, where it is to have them.
     pub(super) fn on_hints(&mut self, lines: &[u8]) {
-        let Some(rules) = self.course.passed.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else { return };
+        let Some(rules) = self.state.passed.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else { return };
         let mut passed = Vec::new();
         put_passed(lines, &rules.hides, &mut passed);
         if !passed.is_empty() && self.takes_hints() {
-            self.course.sent.hints += self.replies.interim(self.course.id, Status::EARLY_HINTS, &passed);
+            self.state.sent.hints += self.replies.interim(self.state.id, Status::EARLY_HINTS, &passed);
         }
     }
 
     /// Whether the client has interim answers, and is to have them here.
     fn takes_hints(&mut self) -> bool {
-        if self.is_sub() || self.course.about.http10 {
+        if self.is_sub() || self.state.about.http10 {
             return false;
         }
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.block(self.course.route.block) else { return false };
+        let Some(block) = loaded.program.block(self.state.route.block) else { return false };
         block.early_hints.iter().any(|value| self.scope().is_true(value))
     }
 }
 
-impl Course {
+impl RequestState {
     /// The upstream's trailers, as they go on.
     pub(super) fn passed_trailers(&self, block: &Block) -> Vec<u8> {
         let mut lines = Vec::new();

@@ -71,7 +71,7 @@ impl Engine {
             }
             _ => {}
         }
-        let waits = self.rest.requests.get(token).map(|course| course.id);
+        let waits = self.rest.requests.get(token).map(|state| state.id);
         let waits = waits.is_some_and(|id| replies.flow(id).unsent > 0);
         match self.rest.ask_for(replies, token, |ask, turn| ask.on_body_event(turn, event, waits)) {
             Some(BodyStep::Ends) => _ = self.on_body_bytes(replies, token, b""),
@@ -128,21 +128,21 @@ impl Engine {
         if let BodyEnd::Cut(why) = &ended {
             self.with_runner(replies, token, |runner| runner.tell_of_upstream(why, "reading upstream"));
         }
-        let Some(course) = self.rest.requests.get_mut(token) else { return };
+        let Some(state) = self.rest.requests.get_mut(token) else { return };
         let whole = matches!(ended, BodyEnd::Whole(_));
         if let BodyEnd::Whole(trailers) = ended {
-            course.sent.upstream_trailers.extend_from_slice(&trailers);
+            state.sent.upstream_trailers.extend_from_slice(&trailers);
         }
-        if let Some(relay) = course.passed.relay.as_deref_mut().filter(|_| !whole) {
+        if let Some(relay) = state.passed.relay.as_deref_mut().filter(|_| !whole) {
             relay.ask.refuse_body();
         }
-        if let Some(filtering) = &mut course.reply.filtering {
+        if let Some(filtering) = &mut state.reply.filtering {
             match whole {
                 true => _ = filtering.end(),
                 false => filtering.is_cut = true,
             }
         }
-        let is_left = course.passed.left_behind.is_some();
+        let is_left = state.passed.left_behind.is_some();
         self.with_runner(replies, token, |runner| runner.end_relay());
         if is_left {
             self.rest.end(replies, token, false);
@@ -191,7 +191,7 @@ impl Engine {
             self.go_on(replies, token);
             return;
         }
-        let id = self.rest.requests.get(token).map(|course| course.id);
+        let id = self.rest.requests.get(token).map(|state| state.id);
         self.rest.end(replies, token, false);
         if let Some(id) = id {
             replies.stop(id, Stop::Reset);
@@ -221,8 +221,8 @@ impl Engine {
             runner.tell_at(features::ErrorLevel::INFO, told, doing);
             runner.end_relay();
             if !begun {
-                runner.course.sent.status = 499;
-                runner.course.reply.override_status = None;
+                runner.state.sent.status = 499;
+                runner.state.reply.override_status = None;
             }
         });
         self.rest.end(replies, token, false);

@@ -1,8 +1,8 @@
 //! How much of an upstream's body is taken, by what its client has room for.
 
 use super::Rest;
-use super::course::Course;
 use super::filtered_body::Filtering;
+use super::request_state::RequestState;
 use asking::{AskLink, AskStage, BodyEnd};
 use exchange::{Piece, Replies, ReplyFlow};
 
@@ -12,9 +12,9 @@ const PASSED_FROM: u64 = if cfg!(test) { 6 << 10 } else { 128 << 10 };
 impl Rest {
     /// The client has taken some: what waits at the data path is asked for again.
     pub(super) fn read_more(&mut self, replies: &mut dyn Replies, token: u32) {
-        let Some(course) = self.requests.get_mut(token) else { return };
-        let (id, room, little) = (course.id, course.room_to_read(replies), course.is_shut(replies));
-        let is_direct = course.reply.filtering.as_deref().is_some_and(Filtering::is_direct);
+        let Some(state) = self.requests.get_mut(token) else { return };
+        let (id, room, little) = (state.id, state.room_to_read(replies), state.is_shut(replies));
+        let is_direct = state.reply.filtering.as_deref().is_some_and(Filtering::is_direct);
         if !is_direct || replies.flow(id).unsent <= app::SEND_LOW_WATER {
             let _ = self.ask_for(replies, token, |ask, turn| ask.read_more(turn, room, little));
         }
@@ -28,11 +28,11 @@ impl Rest {
             return came;
         }
         let most = self.makings.relayed_max();
-        let Some(course) = self.requests.get_mut(token) else {
+        let Some(state) = self.requests.get_mut(token) else {
             return (bytes.len(), BodyEnd::Not);
         };
-        let came = course.take_body(replies, most, bytes);
-        let little = course.is_shut(replies);
+        let came = state.take_body(replies, most, bytes);
+        let little = state.is_shut(replies);
         let _ = self.ask_for(replies, token, |ask, turn| ask.watch_body(turn, little));
         came
     }
@@ -41,22 +41,22 @@ impl Rest {
     /// itself from here on, if the data path can.
     pub(super) fn pass_on(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
-        let Some(course) = self.requests.get_mut(token) else { return };
-        let (Some(relay), Some(filtering)) = (course.passed.relay.as_deref_mut(), course.reply.filtering.as_deref())
+        let Some(state) = self.requests.get_mut(token) else { return };
+        let (Some(relay), Some(filtering)) = (state.passed.relay.as_deref_mut(), state.reply.filtering.as_deref())
         else {
             return;
         };
-        let (kept, groups) = (&mut self.kept, &course.loaded.groups);
+        let (kept, groups) = (&mut self.kept, &state.loaded.groups);
         let mut turn = asking::AskTurn { io: replies, kept, groups, now };
-        relay.ask.pass_to(&mut turn, course.id, |left| left >= PASSED_FROM && filtering.passes_as_it_is(left));
+        relay.ask.pass_to(&mut turn, state.id, |left| left >= PASSED_FROM && filtering.passes_as_it_is(left));
     }
 
     /// Bytes of a body went to the client by themselves.
     pub(super) fn take_passed(&mut self, replies: &mut dyn Replies, token: u32, bytes: u64) {
-        let Some(course) = self.requests.get_mut(token) else { return };
-        let (Some(_), Some(filtering)) = (&course.passed.relay, course.reply.filtering.as_deref_mut()) else { return };
-        replies.note_passed(course.id, bytes);
-        course.sent.body += bytes;
+        let Some(state) = self.requests.get_mut(token) else { return };
+        let (Some(_), Some(filtering)) = (&state.passed.relay, state.reply.filtering.as_deref_mut()) else { return };
+        replies.note_passed(state.id, bytes);
+        state.sent.body += bytes;
         filtering.told += bytes;
         let _ = self.ask_for(replies, token, |ask, turn| ask.on_passed(turn, bytes));
     }
@@ -71,7 +71,7 @@ impl Rest {
 /// Bytes of a body that wait to be changed while their client takes nothing: for what comes of them there is room.
 const CHANGED_AHEAD: usize = 1 << 10;
 
-impl Course {
+impl RequestState {
     /// Bytes that may be read ahead of the client, for whose carrier there is this much.
     fn room_ahead(&self, flow: ReplyFlow) -> usize {
         let waiting = self.reply.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());

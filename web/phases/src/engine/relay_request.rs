@@ -1,7 +1,7 @@
 //! What is sent to an upstream: the request line, the fields, and where it goes.
 
 use super::bodies::BodyReading;
-use super::course_body::BodyState;
+use super::body_progress::BodyState;
 use super::relay::Relay;
 use super::runner::{Flow, Runner};
 use super::written::put_number;
@@ -51,7 +51,7 @@ struct Destination {
 impl Runner<'_> {
     /// Passes the request on.
     pub(super) fn pass_on(&mut self, rules: &Arc<ProxyRules>, pass: &ProxyPass) -> Flow {
-        self.course.reuse.depends.on(super::course::Depends::OTHER);
+        self.state.reuse.depends.on(super::request_state::Depends::OTHER);
         let rules = Arc::clone(rules);
         let address = match pass {
             ProxyPass::Fixed(_) => None,
@@ -64,7 +64,7 @@ impl Runner<'_> {
             Ok(begun) => begun,
             Err(flow) => return flow,
         };
-        self.course.passed.body = match &rules.body {
+        self.state.passed.body = match &rules.body {
             Some(body) => Some(BodyContent::Memory(Body::new(self.scope().get(body)))),
             None => self.body_content().filter(|_| rules.passes_body),
         };
@@ -97,7 +97,7 @@ impl Runner<'_> {
         let Question { servers, seeks, asked, unrepeatable, target, head, stream, protocol } = question;
         let value = self.balancing_value(&servers);
         let key = self.balancing_key(&servers, value.as_deref());
-        let ended = self.course.body.as_ref().is_some_and(|body| body.ended);
+        let ended = self.state.body.as_ref().is_some_and(|body| body.ended);
         let spec = AskSpec {
             mark: self.token,
             rules: AskRules { line_feeds: self.loaded.program.line_feeds, ..rules.ask },
@@ -109,17 +109,17 @@ impl Runner<'_> {
             asked,
             unrepeatable,
             // Of an answer whose head alone counts nginx takes no more.
-            head_only: self.course.within.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only()),
+            head_only: self.state.within.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only()),
             head,
             target,
-            body: self.course.passed.body.take(),
+            body: self.state.passed.body.take(),
             stream: stream.map(|stream| BodyStream { ended, ..stream }),
             memory: [self.rest.spare.bytes(), self.rest.spare.bytes()],
-            tries: core::mem::take(&mut self.course.passed.tries),
+            tries: core::mem::take(&mut self.state.passed.tries),
         };
         let ask = Ask::new(spec, &self.loaded.groups, self.clock.now);
-        self.course.passed.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
-        self.replies.be_patient(self.course.id);
+        self.state.passed.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
+        self.replies.be_patient(self.state.id);
         self.ask_step(Ask::ask)
     }
 
@@ -149,7 +149,7 @@ impl Runner<'_> {
         address: Option<&Value>,
         check: impl FnOnce(&mut Self, &[u8]) -> Result<(), u16>,
     ) -> Result<(Option<BodyStream>, Vec<u8>), Flow> {
-        let known = self.course.passed.address.take();
+        let known = self.state.passed.address.take();
         let address = match (known, address) {
             (Some(known), _) => known,
             (None, None) => Vec::new(),
@@ -167,7 +167,7 @@ impl Runner<'_> {
         match self.read_body(if stream.is_some() { BodyReading::Streamed } else { BodyReading::Whole }) {
             Flow::On => Ok((stream, address)),
             flow => {
-                self.course.passed.address = matches!(flow, Flow::Waits(_)).then_some(address);
+                self.state.passed.address = matches!(flow, Flow::Waits(_)).then_some(address);
                 Err(flow)
             }
         }
@@ -177,9 +177,9 @@ impl Runner<'_> {
     /// nobody knows; an error where some of it is gone already.
     fn body_stream(&self, rules: &ProxyRules, has_end: bool) -> Result<Option<BodyStream>, ()> {
         let passes = rules.passes_body && rules.body.is_none();
-        let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
+        let Some(body) = self.state.body.as_deref().filter(|_| passes) else { return Ok(None) };
         // The length of chunks is known, where all of them are there.
-        let block = self.loaded.program.block(self.course.route.block);
+        let block = self.loaded.program.block(self.state.route.block);
         let keeps = block.map_or(0, |block| block.body.buffer);
         let stream = BodyStream { length: body.length.or(body.at_hand), records: false, ended: false, keeps };
         // Without chunks there is no telling where it ends.
@@ -196,9 +196,9 @@ impl Runner<'_> {
     fn destination(&mut self, rules: &ProxyRules, pass: &ProxyPass, address: &[u8]) -> Result<Destination, u16> {
         match pass {
             ProxyPass::Fixed(fixed) => {
-                self.course.passed.host.clear();
-                self.course.passed.host.extend_from_slice(&fixed.host);
-                self.course.passed.port.clone_from(&fixed.port);
+                self.state.passed.host.clear();
+                self.state.passed.host.extend_from_slice(&fixed.host);
+                self.state.passed.port.clone_from(&fixed.port);
                 Ok(Destination {
                     choice: Servers::Group(fixed.group.0),
                     uri: fixed.uri.to_vec(),
@@ -268,9 +268,9 @@ impl Runner<'_> {
         };
         // gRPC has no port that goes without saying.
         let usual = (!is_grpc).then(|| parsed.usual_port());
-        self.course.passed.host.clear();
-        parsed.place.write_host(usual.unwrap_or(0), &mut self.course.passed.host);
-        self.course.passed.port = usual.and_then(|usual| parsed.place.port_text(usual)).map(Arc::from);
+        self.state.passed.host.clear();
+        parsed.place.write_host(usual.unwrap_or(0), &mut self.state.passed.host);
+        self.state.passed.port = usual.and_then(|usual| parsed.place.port_text(usual)).map(Arc::from);
         Ok((parsed, usual))
     }
 
@@ -297,7 +297,7 @@ impl Runner<'_> {
     ) -> Option<(Method, bool, (u32, u32))> {
         match &rules.method {
             Some(method) => self.scope().write(method, out),
-            None => out.extend_from_slice(match self.course.method {
+            None => out.extend_from_slice(match self.state.method {
                 Method::Other => self.request.method_name(),
                 method => method.name().as_bytes(),
             }),
@@ -312,15 +312,15 @@ impl Runner<'_> {
         if destination.is_whole {
             out.extend_from_slice(&destination.uri);
         } else {
-            let course = &*self.course;
+            let state = &*self.state;
             let sent = super::facts::target_path(self.request);
             let source = TargetSource {
                 sent,
-                as_sent: !course.route.rewritten.ever && sent.first() == Some(&b'/'),
-                path: &course.route.uri,
-                query: &course.route.args,
-                quoted: course.route.internal || is_quoted(self.request.path()),
-                location: if course.route.rewritten.here { None } else { Some(destination.location.unwrap_or(0)) },
+                as_sent: !state.route.rewritten.ever && sent.first() == Some(&b'/'),
+                path: &state.route.uri,
+                query: &state.route.args,
+                quoted: state.route.internal || is_quoted(self.request.path()),
+                location: if state.route.rewritten.here { None } else { Some(destination.location.unwrap_or(0)) },
             };
             target::write(&source, &destination.uri, out);
         }
@@ -345,11 +345,11 @@ impl Runner<'_> {
             match field {
                 RequestField::Lines => continue,
                 RequestField::Value(value) => self.scope().write(value, out),
-                RequestField::Host => out.extend_from_slice(&self.course.passed.host),
+                RequestField::Host => out.extend_from_slice(&self.state.passed.host),
                 RequestField::HostOr(value) => {
                     self.scope().write(value, out);
                     if out.len() == start {
-                        out.extend_from_slice(&self.course.passed.host);
+                        out.extend_from_slice(&self.state.passed.host);
                     }
                 }
                 RequestField::BodyLength => match stream {
@@ -379,7 +379,7 @@ impl Runner<'_> {
             return;
         }
         let loaded = Rc::clone(&self.loaded);
-        let server = loaded.program.server(self.course.route.server);
+        let server = loaded.program.server(self.state.route.server);
         for field in self.request.fields() {
             let ignored = server.is_some_and(|server| server.ignores_field(field.name));
             if !ignored && !request.replaced.has(field.name) {
@@ -401,7 +401,7 @@ impl Runner<'_> {
 
     /// Writes how long the body is that is passed on; nothing if there is none.
     fn write_body_length(&self, out: &mut Vec<u8>) {
-        match self.course.passed.body.as_ref().map(BodyContent::length) {
+        match self.state.passed.body.as_ref().map(BodyContent::length) {
             Some(length) => _ = put_number(out, length),
             // It said so of a body that has nothing.
             None if self.request.known(Known::ContentLength).is_some() => out.push(b'0'),

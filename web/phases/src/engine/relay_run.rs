@@ -1,9 +1,9 @@
 //! Requests go on by what comes of what is asked for them.
 
 use super::Rest;
-use super::course::Course;
 use super::loaded::Loaded;
 use super::relay::Relay;
+use super::request_state::RequestState;
 use super::runner::{Flow, Runner};
 use super::waits::On;
 use asking::{Ask, AskStep, AskTurn, NamedHost, NoteLevel, Servers};
@@ -37,7 +37,7 @@ const fn level_of(level: NoteLevel) -> ErrorLevel {
     }
 }
 
-impl Course {
+impl RequestState {
     /// Whether its client takes nothing of an answer now.
     pub(super) fn is_shut(&self, replies: &dyn Replies) -> bool {
         self.about.http2 && replies.flow(self.id).welcome() == 0
@@ -46,13 +46,13 @@ impl Course {
 
 impl Runner<'_> {
     pub(super) fn relay(&mut self) -> Option<&mut Relay> {
-        self.course.passed.relay.as_deref_mut()
+        self.state.passed.relay.as_deref_mut()
     }
 
     /// Goes on with what is asked for the request. What there is to say of that is told.
     pub(super) fn ask<T>(&mut self, act: impl FnOnce(&mut Ask, &mut AskTurn<'_>) -> T) -> Option<T> {
-        let shut = self.course.is_shut(self.replies);
-        let relay = self.course.passed.relay.as_deref_mut()?;
+        let shut = self.state.is_shut(self.replies);
+        let relay = self.state.passed.relay.as_deref_mut()?;
         let (kept, groups, now) = (&mut self.rest.kept, &self.loaded.groups, self.clock.now);
         let mut turn = AskTurn { io: self.replies, kept, groups, now };
         relay.ask.set_waits(shut);
@@ -72,7 +72,7 @@ impl Runner<'_> {
         let notes = self.relay().map(|relay| relay.ask.take_notes()).unwrap_or_default();
         for note in notes {
             let text = || [note.what.as_bytes(), b" while ", note.doing.as_bytes()].concat();
-            let whose = (&*self.loaded, &*self.course);
+            let whose = (&*self.loaded, &*self.state);
             super::errors::tell_of_ask(whose, self.request, &self.clock, (level_of(note.level), text, &note));
         }
     }
@@ -91,12 +91,12 @@ impl Runner<'_> {
             AskStep::Waits => {}
             AskStep::WantsNames => return self.wait_for_names(),
             AskStep::WantsPiece(at) => {
-                let reads = self.course.body.as_deref_mut().is_some_and(|body| body.read_back(at, PIECE));
+                let reads = self.state.body.as_deref_mut().is_some_and(|body| body.read_back(at, PIECE));
                 if let (true, Some(relay)) = (reads, self.relay()) {
                     relay.ask.reads_piece(at);
                 }
             }
-            AskStep::WantsBody => self.replies.read(self.course.id, None),
+            AskStep::WantsBody => self.replies.read(self.state.id, None),
             AskStep::Failed(failure) => {
                 self.give_up_relay();
                 return Flow::Status(failure.status());
@@ -121,20 +121,20 @@ impl Runner<'_> {
 
     /// What was asked is over.
     pub(super) fn forget_relay(&mut self) {
-        let Some(relay) = self.course.passed.relay.take() else { return };
-        self.course.passed.tries = self.rest.spare.give_relay(relay);
+        let Some(relay) = self.state.passed.relay.take() else { return };
+        self.state.passed.tries = self.rest.spare.give_relay(relay);
     }
 
     /// The same; something else answers, and what it has to tell is told with the server
     /// that was asked.
     pub(super) fn give_up_relay(&mut self) {
-        self.course.passed.url = self.course.passed.url(false);
+        self.state.passed.url = self.state.passed.url(false);
         self.end_relay();
     }
 
     /// Waits for addresses of the servers that the request goes to.
     fn wait_for_names(&mut self) -> Flow {
-        let Some(relay) = self.course.passed.relay.as_deref() else { return Flow::Waits(On::Source) };
+        let Some(relay) = self.state.passed.relay.as_deref() else { return Flow::Waits(On::Source) };
         let loaded = Rc::clone(&self.loaded);
         let group = match relay.ask.servers() {
             Servers::Group(group) => *group,
@@ -163,7 +163,7 @@ impl Runner<'_> {
 
     fn wait_for_name(&mut self) -> u64 {
         let ticket = self.rest.tickets.next(self.token);
-        self.course.wait.ticket = Some(ticket);
+        self.state.wait.ticket = Some(ticket);
         ticket
     }
 
@@ -182,7 +182,7 @@ impl Runner<'_> {
 
     /// The addresses of the host that the request goes to, or why there are none.
     fn on_addresses(&mut self, found: Result<Resolution, ResolveError>) -> Flow {
-        let named = match self.course.passed.relay.as_deref().map(|relay| relay.ask.servers()) {
+        let named = match self.state.passed.relay.as_deref().map(|relay| relay.ask.servers()) {
             Some(Servers::Named(named)) => named.clone(),
             _ => return self.ask_step(Ask::ask),
         };
@@ -224,15 +224,15 @@ impl Rest {
         act: impl FnOnce(&mut Ask, &mut AskTurn<'_>) -> T,
     ) -> Option<T> {
         let now = replies.now();
-        let course = self.requests.get_mut(token)?;
-        let relay = course.passed.relay.as_deref_mut()?;
-        let (kept, groups) = (&mut self.kept, &course.loaded.groups);
+        let state = self.requests.get_mut(token)?;
+        let relay = state.passed.relay.as_deref_mut()?;
+        let (kept, groups) = (&mut self.kept, &state.loaded.groups);
         Some(act(&mut relay.ask, &mut AskTurn { io: replies, kept, groups, now }))
     }
 
     /// A request is over, whatever it was passed on to.
-    pub(super) fn abandon(&mut self, course: &mut Course) {
-        let Some(mut relay) = course.passed.relay.take() else { return };
-        relay.ask.abandon(&mut self.kept, &course.loaded.groups, self.clock.now);
+    pub(super) fn abandon(&mut self, state: &mut RequestState) {
+        let Some(mut relay) = state.passed.relay.take() else { return };
+        relay.ask.abandon(&mut self.kept, &state.loaded.groups, self.clock.now);
     }
 }

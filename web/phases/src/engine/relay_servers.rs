@@ -37,7 +37,7 @@ impl Runner<'_> {
             return Ok(Servers::Own(Box::new(Balancer::new(Arc::new(group)))));
         }
         let UpstreamPlace::Host { name, port: told } = place else { return Err(502) };
-        let block = self.loaded.program.block(self.course.route.block);
+        let block = self.loaded.program.block(self.state.route.block);
         if let Some(resolver) = block.and_then(|block| block.resolver.clone()) {
             // Where none is written, it is that of the scheme.
             let port = told.and_then(parse_port).or(port).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Runner<'_> {
         let Servers::Group(number) = servers else { return BalancingKey::None };
         let rules = self.loaded.program.upstreams.get(usize::from(*number));
         match (rules.map(|rules| rules.group.balancing()), value) {
-            (Some(Balancing::ClientAddress), _) => BalancingKey::Client(self.course.client.peer.map(|peer| peer.ip())),
+            (Some(Balancing::ClientAddress), _) => BalancingKey::Client(self.state.client.peer.map(|peer| peer.ip())),
             (_, Some(value)) => BalancingKey::Value(value),
             _ => BalancingKey::None,
         }

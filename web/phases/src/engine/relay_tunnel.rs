@@ -9,9 +9,9 @@ use exchange::{ExchangeId, Piece, Replies, UpstreamEvent};
 impl Engine {
     /// While both sides send what they like.
     pub(super) fn on_tunnel_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
-        let Some(course) = self.rest.requests.get_mut(token) else { return 0 };
-        let id = course.id;
-        let Some(relay) = course.passed.relay.as_deref_mut().filter(|relay| relay.ask.link().is_some()) else {
+        let Some(state) = self.rest.requests.get_mut(token) else { return 0 };
+        let id = state.id;
+        let Some(relay) = state.passed.relay.as_deref_mut().filter(|relay| relay.ask.link().is_some()) else {
             return 0;
         };
         match event {
@@ -19,7 +19,7 @@ impl Engine {
                 let room = SEND_MAX.saturating_sub(replies.flow(id).unsent);
                 let taken = bytes.len().min(room);
                 replies.body(id, Piece::Bytes(bytes.get(..taken).unwrap_or_default()));
-                course.sent.body += taken as u64;
+                state.sent.body += taken as u64;
                 let (all, now) = (bytes.len(), replies.now());
                 if relay.ask.tunnel_came(now, taken, all) {
                     self.end_tunnel(replies, token, TunnelEnd::Whole);
@@ -73,7 +73,7 @@ impl Engine {
             runner.ask(|ask, turn| ask.end_tunnel(turn, end == TunnelEnd::Late));
             runner.forget_relay();
         });
-        let id = self.rest.requests.get(token).map(|course| course.id);
+        let id = self.rest.requests.get(token).map(|state| state.id);
         self.rest.end(replies, token, end == TunnelEnd::Whole);
         if let Some(id) = id {
             replies.end(id);
@@ -82,8 +82,8 @@ impl Engine {
 
     /// Whether an exchange's connection is a tunnel.
     pub(super) fn is_tunnel(&mut self, replies: &dyn Replies, id: ExchangeId) -> bool {
-        let course = self.rest.requests.of_exchange(replies, id);
-        let relay = course.and_then(|course| course.passed.relay.as_deref());
+        let state = self.rest.requests.of_exchange(replies, id);
+        let relay = state.and_then(|state| state.passed.relay.as_deref());
         relay.is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel)
     }
 

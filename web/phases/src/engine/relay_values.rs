@@ -14,12 +14,12 @@ impl Scope<'_> {
             UpstreamValue::Field(name) => return self.upstream_field(name, out),
             UpstreamValue::Cookie(name) => return self.upstream_cookie(name, out),
             UpstreamValue::Trailer(name) => {
-                let fields = Fields::new(&self.course.sent.upstream_trailers);
+                let fields = Fields::new(&self.state.sent.upstream_trailers);
                 return put_joined(fields.map(|field| (field.name, field.value)), name, b", ", out);
             }
             _ => {}
         }
-        let tries = self.course.passed.tries();
+        let tries = self.state.passed.tries();
         if tries.is_empty() {
             return false;
         }
@@ -41,12 +41,12 @@ impl Scope<'_> {
     }
 
     fn upstream_field(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let fields = Fields::new(&self.course.passed.answered);
+        let fields = Fields::new(&self.state.passed.answered);
         put_joined(fields.map(|field| (field.name, field.value)), name, b", ", out)
     }
 
     fn upstream_cookie(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        for field in Fields::new(&self.course.passed.answered).filter(|field| field.is("set-cookie")) {
+        for field in Fields::new(&self.state.passed.answered).filter(|field| field.is("set-cookie")) {
             let Some((known, rest)) = field.value.split_at_checked(name.len()) else { continue };
             if let (true, Some(value)) = (known.eq_ignore_ascii_case(name), rest.strip_prefix(b"=")) {
                 let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());

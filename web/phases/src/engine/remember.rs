@@ -1,7 +1,7 @@
 //! Which answers others may have, too, and where they are kept.
 
 use super::Rest;
-use super::course::Depends;
+use super::request_state::Depends;
 use super::runner::Runner;
 use crate::program::ConnectionRules;
 use app::Body;
@@ -12,21 +12,21 @@ use semantics::{Form, Method, Status};
 impl Runner<'_> {
     /// Whether others may have its answer, too.
     pub(super) fn is_shared(&self) -> bool {
-        let (course, request) = (&*self.course, self.request);
-        let no_query = course.reuse.depends.has(Depends::QUERY);
-        let keeps = self.loaded.program.block(course.route.block);
+        let (state, request) = (&*self.state, self.request);
+        let no_query = state.reuse.depends.has(Depends::QUERY);
+        let keeps = self.loaded.program.block(state.route.block);
         // What most that are not depend on is asked first.
-        !course.reuse.depends.has(Depends::OTHER)
-            && course.method == Method::Get
+        !state.reuse.depends.has(Depends::OTHER)
+            && state.method == Method::Get
             && request.method() == Method::Get
             && request.form() == Form::Origin
             && request.is_plain()
             // Those of others may be compressed.
-            && !course.about.http10
-            && (course.about.goes_on || !course.tells_keep_alive())
+            && !state.about.http10
+            && (state.about.goes_on || !state.tells_keep_alive())
             // Logs tell of the query: of one that a rewrite made, that it did.
-            && course.route.args == request.query().unwrap_or_default()
-            && !course.reuse.is_told.get()
+            && state.route.args == request.query().unwrap_or_default()
+            && !state.reuse.is_told.get()
             && !(no_query && request.query().is_some())
             && keeps.is_some_and(|block| self.rest.ends_as_ready(&block.connection))
     }
@@ -35,23 +35,21 @@ impl Runner<'_> {
     /// depends on the path and on that file alone, the files keep it, with no other copy of
     /// its content.
     pub(super) fn remember_file(&mut self, file: FileId, source: (Body, u32), length: u64) {
-        let course = &*self.course;
-        let depends =
-            course.reuse.depends.has(Depends::QUERY | Depends::SECOND) || course.reuse.expires_after.is_some();
+        let state = &*self.state;
+        let depends = state.reuse.depends.has(Depends::QUERY | Depends::SECOND) || state.reuse.expires_after.is_some();
         let stamp = self.files.stamp(file);
-        let is_alone =
-            !depends && !course.tells_keep_alive() && course.reuse.stamps.iter().all(|other| *other == stamp);
+        let is_alone = !depends && !state.tells_keep_alive() && state.reuse.stamps.iter().all(|other| *other == stamp);
         if !self.rest.by_path || !is_alone {
             return self.remember(source, length);
         }
         let mut head = Vec::new();
-        let reply = Reply { status: Status::OK, length: Some(length), fields: &course.sent.fields, reason: None };
+        let reply = Reply { status: Status::OK, length: Some(length), fields: &state.sent.fields, reason: None };
         self.rest.heads.write_reply(&mut head, &reply, &self.clock.date);
         let head = FileHead {
             bytes: head,
             date_at: self.rest.heads.date_at(),
-            series: course.series,
-            terms: self.loaded.program.terms.of_block(course.route.block),
+            series: state.series,
+            terms: self.loaded.program.terms.of_block(state.route.block),
         };
         match self.files.answer_path(self.request.path(), file, head) {
             true => self.rest.ready_by_path = true,
@@ -64,12 +62,12 @@ impl Runner<'_> {
         if !self.is_shared() {
             return;
         }
-        let (course, request) = (&*self.course, self.request);
-        let no_query = course.reuse.depends.has(Depends::QUERY);
+        let (state, request) = (&*self.state, self.request);
+        let no_query = state.reuse.depends.has(Depends::QUERY);
         let Rest { ready, heads, .. } = &mut *self.rest;
         let now = (self.clock.second, &self.clock.date);
-        let class = course.reuse.class;
-        ready.insert((request.path(), no_query, class), course, (&body, start, length), heads, now);
+        let class = state.reuse.class;
+        ready.insert((request.path(), no_query, class), state, (&body, start, length), heads, now);
     }
 }
 

@@ -1,11 +1,11 @@
 //! Answers get their fields, and are sent.
 
 use super::answer::{Answer, AnswerBody};
-use super::course::Depends;
 use super::filtered_body::Making;
 use super::put::{Pieces, count_lines, take_line, take_lines};
 use super::ranges;
 use super::ranges::Ranged;
+use super::request_state::Depends;
 use super::runner::{Flow, Runner};
 use super::text::{location_value, put_field};
 use crate::filters::Filter;
@@ -28,7 +28,7 @@ const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 impl Runner<'_> {
     /// What answers a redirect in its place leads where that led.
     fn lead_on(&mut self, answer: &mut Answer) {
-        if let Some(location) = self.course.sent.location.take().filter(|_| REDIRECTS.contains(&answer.status)) {
+        if let Some(location) = self.state.sent.location.take().filter(|_| REDIRECTS.contains(&answer.status)) {
             answer.location.get_or_insert(location);
         }
     }
@@ -44,8 +44,8 @@ impl Runner<'_> {
     /// Sends an answer: it passes what nginx's filters do, in their order.
     pub(super) fn send_on(&mut self, mut answer: Answer) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::HangUp };
-        if let Some(told) = self.course.reply.override_status {
+        let Some(block) = loaded.program.block(self.state.route.block) else { return Flow::HangUp };
+        if let Some(told) = self.state.reply.override_status {
             answer.status = told;
             // The type is of content that is not sent (`error_page 404 =204 @there`).
             answer.media_type.take_if(|_| told == 204 && answer.of_upstream);
@@ -62,19 +62,19 @@ impl Runner<'_> {
         {
             return flow;
         }
-        self.course.sent.status = answer.status;
-        if let Some(series) = loaded.series(self.replies, self.course.route.server, self.course.route.place) {
-            self.replies.set_series(self.course.id, series);
-            self.course.series = series;
+        self.state.sent.status = answer.status;
+        if let Some(series) = loaded.series(self.replies, self.state.route.server, self.state.route.place) {
+            self.replies.set_series(self.state.id, series);
+            self.state.series = series;
         }
-        let mut added = core::mem::take(&mut self.course.reply.kept_fields);
+        let mut added = core::mem::take(&mut self.state.reply.kept_fields);
         self.tell_beforehand(&answer, block);
         let of_ranges = if answer.of_upstream { count_lines(&added, ACCEPT_RANGES) } else { 0 };
-        if self.course.within.sub.is_none() {
+        if self.state.within.sub.is_none() {
             self.add_fields(&mut answer, block, &mut added);
         }
         let mut making = making_of(&answer);
-        if block.filters.any() || self.course.passed.kept.charset.is_some() {
+        if block.filters.any() || self.state.passed.kept.charset.is_some() {
             self.filter(&mut answer, block, &added, &mut making);
         } else if let Some(media_type) = answer.media_type.take() {
             answer.media_type = Some(self.scope().with_charset(media_type, block, answer.status));
@@ -86,10 +86,10 @@ impl Runner<'_> {
         let whole = answer.body.length();
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields, &mut making) else {
             self.spare(making);
-            self.course.sent.front = fields.into_bytes();
+            self.state.sent.front = fields.into_bytes();
             return self.unsatisfied(added, whole, answer.vary);
         };
-        self.course.sent.status = answer.status;
+        self.state.sent.status = answer.status;
         self.name(&answer, block, &mut fields);
         if let Some(media_type) = answer.media_type.take_if(|_| answer.of_upstream && answer.status == 200) {
             self.rest.spare.give_bytes(media_type);
@@ -97,7 +97,7 @@ impl Runner<'_> {
         self.keep_alive(block, &mut fields);
         let mut fields = fields.into_bytes();
         fields.append(&mut added);
-        self.course.reply.kept_fields = added; // Their memory, for others.
+        self.state.reply.kept_fields = added; // Their memory, for others.
         let bodiless = matches!(answer.status, 204 | 304);
         if bodiless || self.is_head_only() {
             let length = (!bodiless && !making.is_open).then_some(length);
@@ -115,9 +115,9 @@ impl Runner<'_> {
 
     /// An answer's fields begin with those that stand before all others.
     pub(super) fn first_fields(&mut self) -> FieldLines {
-        let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
-        fields.lines(&self.course.sent.front);
-        self.course.sent.front.clear();
+        let mut fields = FieldLines::over(core::mem::take(&mut self.state.sent.fields));
+        fields.lines(&self.state.sent.front);
+        self.state.sent.front.clear();
         fields
     }
 
@@ -130,14 +130,14 @@ impl Runner<'_> {
         if vary {
             lines.field("Vary", b"Accept-Encoding");
         }
-        self.course.reply.kept_fields = lines.into_bytes();
+        self.state.reply.kept_fields = lines.into_bytes();
         Flow::Status(416)
     }
 
     /// Whether its client is told no content.
     fn is_head_only(&self) -> bool {
-        self.course.method == Method::Head
-            || self.course.within.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only())
+        self.state.method == Method::Head
+            || self.state.within.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only())
     }
 
     /// Queues an answer without content.
@@ -146,7 +146,7 @@ impl Runner<'_> {
         let asks = self.is_sub() && self.loaded.asks_for_sent;
         if let (204, true, Some(media_type)) = (answer.status, asks, &answer.media_type) {
             // Clients are not told of it, but this is none.
-            put_field(b"Content-Type", media_type, &mut self.course.sent.fields);
+            put_field(b"Content-Type", media_type, &mut self.state.sent.fields);
         }
         flow
     }
@@ -250,13 +250,13 @@ impl Runner<'_> {
         if !self.loaded.asks_for_sent {
             return;
         }
-        self.course.sent.length = Some(answer.body.length());
-        let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
+        self.state.sent.length = Some(answer.body.length());
+        let mut fields = FieldLines::over(core::mem::take(&mut self.state.sent.fields));
         if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status == 204 && !answer.of_upstream) {
             fields.field("Content-Type", media_type);
         }
         self.name(answer, block, &mut fields);
-        self.course.sent.fields = fields.into_bytes();
+        self.state.sent.fields = fields.into_bytes();
     }
 
     /// `expires` and `add_header`.
@@ -270,7 +270,7 @@ impl Runner<'_> {
         }
         for field in block.fields.added.iter().filter(|field| safe || field.always) {
             if self.loaded.asks_for_sent {
-                self.course.sent.fields.extend_from_slice(&out[told..]);
+                self.state.sent.fields.extend_from_slice(&out[told..]);
                 told = out.len();
             }
             self.add_field(answer, field, out);
@@ -305,7 +305,7 @@ impl Runner<'_> {
         };
         if self.loaded.asks_for_sent {
             let (name, value) = told;
-            let fields = &mut self.course.sent.fields;
+            let fields = &mut self.state.sent.fields;
             take_line(fields, &[name, b": "].concat());
             if let Some(value) = value {
                 put_field(name, value, fields);
@@ -318,8 +318,8 @@ impl Runner<'_> {
         let age = AnswerAge { modified: answer.modified, now: self.clock.second, offset: self.clock.there.offset };
         let Some(Expiry { at, cache_control, ages }) = expires.of(age, &mut self.scope()) else { return };
         match ages {
-            Ages::With(after) => self.course.reuse.expires_after = Some(after),
-            Ages::EachSecond => self.course.reuse.depends.on(Depends::SECOND),
+            Ages::With(after) => self.state.reuse.expires_after = Some(after),
+            Ages::EachSecond => self.state.reuse.depends.on(Depends::SECOND),
             Ages::Never => {}
         }
         take_line(out, b"Expires: ");
@@ -335,8 +335,8 @@ impl Runner<'_> {
     /// and settings say so.
     fn write_location(&mut self, location: &[u8], block: &Block, out: &mut Vec<u8>) {
         if location.first() == Some(&b'/') && block.redirects.absolute {
-            self.course.reuse.depends.on(Depends::OTHER);
-            out.extend_from_slice(self.course.scheme());
+            self.state.reuse.depends.on(Depends::OTHER);
+            out.extend_from_slice(self.state.scheme());
             out.extend_from_slice(b"://");
             let before = out.len();
             if block.redirects.server_name {
@@ -346,7 +346,7 @@ impl Runner<'_> {
             } else {
                 self.host(out);
             }
-            let local = self.course.about.local.inet();
+            let local = self.state.about.local.inet();
             if out.len() == before
                 && let Some(local) = local
             {
@@ -357,7 +357,7 @@ impl Runner<'_> {
                 out.extend_from_slice(text.as_bytes());
             }
             if let Some(port) = local.map(|local| local.port()).filter(|port| {
-                let usual = if self.course.is_secured() { 443 } else { 80 };
+                let usual = if self.state.is_secured() { 443 } else { 80 };
                 block.redirects.port && *port != usual
             }) {
                 out.extend_from_slice(format!(":{port}").as_bytes());
@@ -368,11 +368,11 @@ impl Runner<'_> {
 
     /// Whether the connection goes on after this, and for how long.
     fn keep_alive(&mut self, block: &Block, fields: &mut FieldLines) {
-        let terms = self.loaded.program.terms.of_block(self.course.route.block);
-        self.replies.set_terms(self.course.id, terms);
+        let terms = self.loaded.program.terms.of_block(self.state.route.block);
+        self.replies.set_terms(self.state.id, terms);
         if block.connection.keepalive.is_zero() {
             self.set_last_by_terms();
-        } else if let Some(told) = block.connection.keepalive_told.filter(|_| self.course.about.goes_on) {
+        } else if let Some(told) = block.connection.keepalive_told.filter(|_| self.state.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
         }
     }

@@ -5,14 +5,14 @@
 //! runs on, that is [`Engine::resume`](super::Engine::resume); where something is done with it, or
 //! its answer is made, that puts it back in any case.
 
-use super::course::Course;
+use super::request_state::RequestState;
 use exchange::{ExchangeId, Replies};
 use semantics::OwnedRequest;
 
 /// Requests under way, subrequests among them.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTable {
-    places: Vec<Option<Box<Course>>>,
+    places: Vec<Option<Box<RequestState>>>,
     free: Vec<u32>,
 }
 
@@ -45,52 +45,52 @@ impl RequestTable {
         self.places.iter().flatten().count()
     }
 
-    pub fn get(&self, token: u32) -> Option<&Course> {
+    pub fn get(&self, token: u32) -> Option<&RequestState> {
         self.places.get(token as usize)?.as_deref()
     }
 
-    pub fn get_mut(&mut self, token: u32) -> Option<&mut Course> {
+    pub fn get_mut(&mut self, token: u32) -> Option<&mut RequestState> {
         self.places.get_mut(token as usize)?.as_deref_mut()
     }
 
     /// The request of this exchange, if it is still the one in its place.
-    pub fn of(&self, (token, id): (u32, ExchangeId)) -> Option<&Course> {
-        self.get(token).filter(|course| course.id == id)
+    pub fn of(&self, (token, id): (u32, ExchangeId)) -> Option<&RequestState> {
+        self.get(token).filter(|state| state.id == id)
     }
 
     /// The same, to be changed.
-    pub fn of_mut(&mut self, (token, id): (u32, ExchangeId)) -> Option<&mut Course> {
-        self.get_mut(token).filter(|course| course.id == id)
+    pub fn of_mut(&mut self, (token, id): (u32, ExchangeId)) -> Option<&mut RequestState> {
+        self.get_mut(token).filter(|state| state.id == id)
     }
 
     /// The request of an exchange, which its carrier knows the place of.
-    pub fn of_exchange(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<&mut Course> {
+    pub fn of_exchange(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<&mut RequestState> {
         self.of_mut((replies.mark(id)?, id))
     }
 
     /// The request that waits by this ticket, which is used up, and its place.
-    pub fn by_ticket(&mut self, ticket: u64) -> Option<(u32, &mut Course)> {
-        let course = self.get_mut(ticket as u32).filter(|course| course.wait.ticket == Some(ticket))?;
-        course.wait.ticket = None;
-        Some((ticket as u32, course))
+    pub fn by_ticket(&mut self, ticket: u64) -> Option<(u32, &mut RequestState)> {
+        let state = self.get_mut(ticket as u32).filter(|state| state.wait.ticket == Some(ticket))?;
+        state.wait.ticket = None;
+        Some((ticket as u32, state))
     }
 
     /// Takes a request out of its place.
-    pub fn take(&mut self, token: u32) -> Option<Box<Course>> {
+    pub fn take(&mut self, token: u32) -> Option<Box<RequestState>> {
         self.places.get_mut(token as usize)?.take()
     }
 
     /// The same, apart from its head.
-    pub fn take_apart(&mut self, token: u32) -> Option<(Box<Course>, OwnedRequest)> {
+    pub fn take_apart(&mut self, token: u32) -> Option<(Box<RequestState>, OwnedRequest)> {
         let place = self.places.get_mut(token as usize)?;
         let request = place.as_deref_mut()?.request.take()?;
         Some((place.take()?, request))
     }
 
     /// Puts a request into its place.
-    pub fn put(&mut self, token: u32, course: Box<Course>) {
+    pub fn put(&mut self, token: u32, state: Box<RequestState>) {
         if let Some(place) = self.places.get_mut(token as usize) {
-            *place = Some(course);
+            *place = Some(state);
         }
     }
 }

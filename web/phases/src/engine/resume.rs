@@ -1,8 +1,8 @@
 //! Requests run until they wait or were answered, wait in their table, and go on.
 
 use super::Engine;
-use super::course::{Course, CourseState};
 use super::passing::Passing;
+use super::request_state::{RequestStage, RequestState};
 use super::runner::{Flow, Runner};
 use asking::AskStage;
 use exchange::Replies;
@@ -16,18 +16,24 @@ impl Engine {
     fn runner<'a>(
         &'a mut self,
         replies: &'a mut dyn Replies,
-        (token, course): (u32, &'a mut Course),
+        (token, state): (u32, &'a mut RequestState),
         request: &'a Request<'a>,
     ) -> Runner<'a> {
         self.rest.clock.now = replies.now();
-        let loaded = Rc::clone(&course.loaded);
+        let loaded = Rc::clone(&state.loaded);
         let (clock, files, rest) = (self.rest.clock, &mut self.files, &mut self.rest);
-        Runner { clock, files, rest, replies, course, request, loaded, token, location: None }
+        Runner { clock, files, rest, replies, state, request, loaded, token, location: None }
     }
 
     /// Runs a request until it waits or was answered.
-    pub(super) fn run(&mut self, replies: &mut dyn Replies, token: u32, course: Box<Course>, request: &Request<'_>) {
-        self.run_from(replies, token, course, request, |_| None);
+    pub(super) fn run(
+        &mut self,
+        replies: &mut dyn Replies,
+        token: u32,
+        state: Box<RequestState>,
+        request: &Request<'_>,
+    ) {
+        self.run_from(replies, token, state, request, |_| None);
     }
 
     /// The same, from what `enter` comes to.
@@ -35,38 +41,38 @@ impl Engine {
         &mut self,
         replies: &mut dyn Replies,
         token: u32,
-        mut course: Box<Course>,
+        mut state: Box<RequestState>,
         request: &Request<'_>,
         enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
     ) {
-        let mut runner = self.runner(replies, (token, &mut course), request);
+        let mut runner = self.runner(replies, (token, &mut state), request);
         let first = enter(&mut runner);
         let answered = runner.run(first);
         if !answered {
-            course.wait.state = CourseState::Looks;
-            self.keep(replies, token, course, request);
+            state.wait.stage = RequestStage::Looks;
+            self.keep(replies, token, state, request);
             return;
         }
         match self.rest.stream.take() {
-            None if course.reply.rated.is_some() => {
-                self.keep(replies, token, course, request);
+            None if state.reply.rated.is_some() => {
+                self.keep(replies, token, state, request);
                 self.send_rated(replies, token);
             }
-            None if course.passed.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
-                course.wait.state = CourseState::Sends;
-                self.keep(replies, token, course, request);
+            None if state.passed.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
+                state.wait.stage = RequestStage::Sends;
+                self.keep(replies, token, state, request);
             }
-            None if course.passed.left_behind.is_some() && course.passed.relay.is_some() => {
-                course.wait.state = CourseState::Sends;
-                self.keep(replies, token, course, request);
+            None if state.passed.left_behind.is_some() && state.passed.relay.is_some() => {
+                state.wait.stage = RequestStage::Sends;
+                self.keep(replies, token, state, request);
             }
-            None if course.reply.filtering.is_some() => {
-                self.keep(replies, token, course, request);
+            None if state.reply.filtering.is_some() => {
+                self.keep(replies, token, state, request);
                 self.begin_making(replies, token);
             }
-            Some((file, what)) if course.wait.state == CourseState::Sends => {
-                let (id, is_made) = (course.id, course.reply.filtering.is_some());
-                self.keep(replies, token, course, request);
+            Some((file, what)) if state.wait.stage == RequestStage::Sends => {
+                let (id, is_made) = (state.id, state.reply.filtering.is_some());
+                self.keep(replies, token, state, request);
                 let mut passing = Passing { replies, rest: &mut self.rest };
                 let sent = self.files.send_stream(&mut passing, (id, request), file, what, token);
                 if sent.is_ok() && is_made {
@@ -77,20 +83,20 @@ impl Engine {
                 }
             }
             _ => {
-                self.rest.log(&mut course, request);
-                self.rest.give_back(token, course);
+                self.rest.log(&mut state, request);
+                self.rest.give_back(token, state);
             }
         }
     }
 
-    fn keep(&mut self, replies: &mut dyn Replies, token: u32, mut course: Box<Course>, request: &Request<'_>) {
-        if course.request.is_none() {
+    fn keep(&mut self, replies: &mut dyn Replies, token: u32, mut state: Box<RequestState>, request: &Request<'_>) {
+        if state.request.is_none() {
             // Of one of many on a connection no more is kept than it has.
-            let memory = if course.about.http2 { Vec::new() } else { self.rest.spare.bytes() };
-            course.request = Some(OwnedRequest::within(memory, *request));
+            let memory = if state.about.http2 { Vec::new() } else { self.rest.spare.bytes() };
+            state.request = Some(OwnedRequest::within(memory, *request));
         }
-        replies.set_mark(course.id, token);
-        self.rest.requests.put(token, course);
+        replies.set_mark(state.id, token);
+        self.rest.requests.put(token, state);
     }
 
     /// A request that waits goes on, from what `enter` comes to. Whether there is one.
@@ -100,9 +106,9 @@ impl Engine {
         token: u32,
         enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
     ) -> bool {
-        let Some((mut course, request)) = self.rest.requests.take_apart(token) else { return false };
-        course.wait.state = CourseState::Runs;
-        self.run_from(replies, token, course, &request.get(), enter);
+        let Some((mut state, request)) = self.rest.requests.take_apart(token) else { return false };
+        state.wait.stage = RequestStage::Runs;
+        self.run_from(replies, token, state, &request.get(), enter);
         self.rest.spare.give_bytes(request.into_memory());
         true
     }
@@ -122,25 +128,25 @@ impl Engine {
 
     /// One that has waited goes on where it was.
     pub(super) fn go_on(&mut self, replies: &mut dyn Replies, token: u32) {
-        let Some(course) = self.rest.requests.get_mut(token) else { return };
-        if course.reply.rated.is_some() {
+        let Some(state) = self.rest.requests.get_mut(token) else { return };
+        if state.reply.rated.is_some() {
             self.send_rated(replies, token);
             return;
         }
-        if course.request.is_none() {
+        if state.request.is_none() {
             return;
         }
-        let waited = course.wait.inner.take().is_some();
-        if course.wait.state == CourseState::Sends {
+        let waited = state.wait.inner.take().is_some();
+        if state.wait.stage == RequestStage::Sends {
             // The file was another when it was to be sent.
-            if core::mem::replace(&mut course.wait.again.sent, true) {
+            if core::mem::replace(&mut state.wait.again.sent, true) {
                 self.refuse_stream(replies, token, "a file was another each time that it was to be sent");
                 return;
             }
-            course.reply.filtering = None;
-            course.sent.fields.clear();
+            state.reply.filtering = None;
+            state.sent.fields.clear();
         } else {
-            course.wait.waited = waited;
+            state.wait.waited = waited;
         }
         self.resume(replies, token, |_| None);
     }
@@ -149,23 +155,23 @@ impl Engine {
     /// cannot be sent either, a status alone. It is logged by what was sent.
     #[cold]
     fn refuse_stream(&mut self, replies: &mut dyn Replies, token: u32, why: &'static str) {
-        let course = self.rest.requests.get_mut(token).filter(|course| course.request.is_some());
-        let Some(course) = course else { return };
-        (course.reply.filtering, course.wait.inner) = (None, None);
-        course.sent.forget();
-        if !core::mem::replace(&mut course.wait.again.refused, true) {
+        let state = self.rest.requests.get_mut(token).filter(|state| state.request.is_some());
+        let Some(state) = state else { return };
+        (state.reply.filtering, state.wait.inner) = (None, None);
+        state.sent.forget();
+        if !core::mem::replace(&mut state.wait.again.refused, true) {
             self.resume(replies, token, |runner| {
                 runner.tell(ErrorLevel::ERROR, || why.into());
                 Some(Flow::Status(503))
             });
             return;
         }
-        let Some((mut course, request)) = self.rest.requests.take_apart(token) else { return };
+        let Some((mut state, request)) = self.rest.requests.take_apart(token) else { return };
         let unavailable = Status::SERVICE_UNAVAILABLE;
-        (course.sent.status, course.sent.complete) = (unavailable.code(), true);
-        replies.reply_status(course.id, &request.get(), unavailable, b"Retry-After: 1\r\n");
-        self.rest.log(&mut course, &request.get());
-        self.rest.give_back(token, course);
+        (state.sent.status, state.sent.complete) = (unavailable.code(), true);
+        replies.reply_status(state.id, &request.get(), unavailable, b"Retry-After: 1\r\n");
+        self.rest.log(&mut state, &request.get());
+        self.rest.give_back(token, state);
     }
 
     /// Acts on a request that waits, and goes on waiting.
@@ -175,10 +181,10 @@ impl Engine {
         token: u32,
         act: impl FnOnce(&mut Runner<'_>) -> T,
     ) -> Option<T> {
-        let (mut course, request) = self.rest.requests.take_apart(token)?;
-        let done = act(&mut self.runner(replies, (token, &mut course), &request.get()));
-        course.request = Some(request);
-        self.rest.requests.put(token, course);
+        let (mut state, request) = self.rest.requests.take_apart(token)?;
+        let done = act(&mut self.runner(replies, (token, &mut state), &request.get()));
+        state.request = Some(request);
+        self.rest.requests.put(token, state);
         Some(done)
     }
 }

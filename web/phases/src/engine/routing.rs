@@ -1,7 +1,7 @@
 //! Which place a request is in: the location of its path, and where redirects within the server
 //! lead.
 
-use super::course::{Depends, Phase};
+use super::request_state::{Depends, Phase};
 use super::runner::{Flow, Runner};
 use super::text::{Escape, escape};
 use crate::program::Methods;
@@ -13,11 +13,11 @@ impl Runner<'_> {
     /// Finds the location.
     pub(super) fn find(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(server) = loaded.program.server(self.course.route.server) else {
+        let Some(server) = loaded.program.server(self.state.route.server) else {
             return Flow::Status(500);
         };
-        self.course.route.uri_changed = false;
-        let uri = core::mem::take(&mut self.course.route.uri);
+        self.state.route.uri_changed = false;
+        let uri = core::mem::take(&mut self.state.route.uri);
         let mut astray = false;
         let mut scope = self.scope();
         let found = server.locations.find(&uri, |expression| {
@@ -26,30 +26,30 @@ impl Runner<'_> {
                 false
             })
         });
-        self.course.route.uri = uri;
+        self.state.route.uri = uri;
         if astray {
             return Flow::Status(500);
         }
         let block = found.map_or(server.block, crate::BlockId);
         self.enter_place(block);
         let Some(settings) = loaded.program.block(block) else { return Flow::Status(500) };
-        if settings.internal && !self.course.route.internal {
+        if settings.internal && !self.state.route.internal {
             return Flow::Status(404);
         }
         if let Some(flow) = self.refuse_long_body(settings.body_max) {
             return flow;
         }
-        if settings.content.location().is_some_and(|path| self.course.route.uri.len() < path) {
+        if settings.content.location().is_some_and(|path| self.state.route.uri.len() < path) {
             return self.redirect_to_slash();
         }
         if found.is_none() {
             // Its script has run.
-            self.course.route.enter(Phase::Limit);
+            self.state.route.enter(Phase::Limit);
         }
         if let Some(limit) = &settings.limit_except {
             self.limit_methods(limit);
         }
-        self.end_by_place(self.course.route.block);
+        self.end_by_place(self.state.route.block);
         Flow::On
     }
 
@@ -57,15 +57,15 @@ impl Runner<'_> {
     /// location, at each path that it is rewritten to; a named location has no say.
     fn refuse_long_body(&mut self, most: u64) -> Option<Flow> {
         let length = self.request.known(Known::ContentLength).and_then(semantics::number::parse)?;
-        if self.course.too_long || most == 0 || length <= most {
+        if self.state.too_long || most == 0 || length <= most {
             return None;
         }
-        self.course.too_long = true;
+        self.state.too_long = true;
         if !self.is_sub() {
             // Whatever answers has none.
-            self.course.body = None;
-            self.course.about.goes_on = false;
-            self.replies.refuse_body(self.course.id);
+            self.state.body = None;
+            self.state.about.goes_on = false;
+            self.replies.refuse_body(self.state.id);
         }
         let text = || format!("client intended to send too large body: {length} bytes").into_bytes();
         self.tell(ErrorLevel::ERROR, text);
@@ -75,15 +75,15 @@ impl Runner<'_> {
     /// `limit_except`: for other methods its block is the place.
     #[cold]
     fn limit_methods(&mut self, (methods, other): &(Methods, crate::BlockId)) {
-        self.course.reuse.depends.on(Depends::OTHER);
+        self.state.reuse.depends.on(Depends::OTHER);
         if !self.is_among(methods) {
-            self.course.route.settle(*other);
+            self.state.route.settle(*other);
         }
     }
 
     fn enter_place(&mut self, block: crate::BlockId) {
-        self.course.route.settle(block);
-        self.course.route.enter(Phase::Rewrite);
+        self.state.route.settle(block);
+        self.state.route.enter(Phase::Rewrite);
         if probes::location_chosen::is_traced() {
             self.trace_place();
         }
@@ -92,9 +92,9 @@ impl Runner<'_> {
     #[cold]
     fn trace_place(&self) {
         let program = &self.loaded.program;
-        let server = program.server(self.course.route.server).map_or(&b""[..], |server| &server.name);
-        let label = program.block(self.course.route.place).map_or(&b""[..], |block| &block.label);
-        probes::location_chosen::fire(self.replies.about(self.course.id).connection, server, label);
+        let server = program.server(self.state.route.server).map_or(&b""[..], |server| &server.name);
+        let label = program.block(self.state.route.place).map_or(&b""[..], |block| &block.label);
+        probes::location_chosen::fire(self.replies.about(self.state.id).connection, server, label);
     }
 
     /// The request enters a place. Where that has it so, the connection ends with its answer,
@@ -105,16 +105,16 @@ impl Runner<'_> {
             return;
         }
         let Some(block) = self.loaded.program.block(place) else { return };
-        let (rules, about) = (&block.connection, &self.course.about);
+        let (rules, about) = (&block.connection, &self.state.about);
         if !self.rest.ends_as_ready(rules) {
-            self.course.reuse.depends.on(Depends::OTHER);
+            self.state.reuse.depends.on(Depends::OTHER);
         }
         if rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age {
             self.set_last_by_terms();
             return;
         }
-        let is_post = self.course.method == Method::Post;
-        if (is_post || rules.disabled.safari) && !self.course.is_refused() {
+        let is_post = self.state.method == Method::Post;
+        if (is_post || rules.disabled.safari) && !self.state.is_refused() {
             let agent = self.request.known(Known::UserAgent).unwrap_or_default();
             if rules.disabled.ends(agent, is_post) {
                 self.set_last();
@@ -124,7 +124,7 @@ impl Runner<'_> {
 
     /// Goes on in a location by its name.
     pub(super) fn enter_named(&mut self, name: &[u8]) -> Flow {
-        if !self.course.route.may_change() {
+        if !self.state.route.may_change() {
             self.tell_of_cycle("while redirect to named location \"@", name);
             return Flow::Status(500);
         }
@@ -133,27 +133,27 @@ impl Runner<'_> {
             self.tell(ErrorLevel::ERROR, || [b"could not find named location \"@", name, b"\""].concat());
             return Flow::Status(500);
         };
-        self.course.forget_place();
-        self.course.route.enter_internally();
+        self.state.forget_place();
+        self.state.route.enter_internally();
         self.enter_place(crate::BlockId(block));
         let loaded = Rc::clone(&self.loaded);
         if let Some(limit) = loaded.program.block(crate::BlockId(block)).and_then(|block| block.limit_except.as_ref()) {
             self.limit_methods(limit);
         }
-        self.end_by_place(self.course.route.block);
+        self.end_by_place(self.state.route.block);
         Flow::On
     }
 
     /// Goes on at another path of this server.
     pub(super) fn redirect(&mut self, uri: &[u8], args: &[u8]) -> Flow {
-        if !self.course.route.may_change() {
+        if !self.state.route.may_change() {
             self.tell_of_cycle("while internally redirecting to \"", uri);
             return Flow::Status(500);
         }
         if let Some(server) = self.server().map(|server| server.block) {
             self.end_by_place(server);
         }
-        self.course.redirect(uri, args);
+        self.state.redirect(uri, args);
         Flow::On
     }
 
@@ -171,11 +171,11 @@ impl Runner<'_> {
     /// What is asked for ends with a slash that is missing.
     pub(super) fn redirect_to_slash(&mut self) -> Flow {
         let mut location = Vec::new();
-        escape(&self.course.route.uri, Escape::Path, &mut location);
+        escape(&self.state.route.uri, Escape::Path, &mut location);
         location.push(b'/');
-        if !self.course.route.args.is_empty() {
+        if !self.state.route.args.is_empty() {
             location.push(b'?');
-            location.extend_from_slice(&self.course.route.args);
+            location.extend_from_slice(&self.state.route.args);
         }
         self.location = Some(location);
         Flow::Status(301)
@@ -183,7 +183,7 @@ impl Runner<'_> {
 
     /// Whether its method is one of these.
     pub(super) fn is_among(&self, methods: &Methods) -> bool {
-        let name = match self.course.method {
+        let name = match self.state.method {
             semantics::Method::Other => self.request.method_name(),
             method => method.name().as_bytes(),
         };

@@ -1,9 +1,9 @@
 //! A request, and all that it takes to run it.
 
 use super::Rest;
-use super::course::Course;
 use super::host::host_of;
 use super::loaded::Loaded;
+use super::request_state::RequestState;
 use super::scope::{Clock, Scope};
 use super::waits::On;
 use crate::program::VirtualServer;
@@ -32,7 +32,7 @@ pub(super) struct Runner<'a> {
     pub files: &'a mut Files,
     pub rest: &'a mut Rest,
     pub replies: &'a mut dyn Replies,
-    pub course: &'a mut Course,
+    pub state: &'a mut RequestState,
     pub request: &'a Request<'a>,
     pub loaded: Rc<Loaded>,
     pub clock: Clock,
@@ -44,34 +44,34 @@ pub(super) struct Runner<'a> {
 
 impl Runner<'_> {
     pub(super) fn scope(&mut self) -> Scope<'_> {
-        Scope::new((&self.loaded, self.course), self.request, &self.clock)
+        Scope::new((&self.loaded, self.state), self.request, &self.clock)
     }
 
     pub(super) fn server(&self) -> Option<&VirtualServer> {
-        self.loaded.program.server(self.course.route.server)
+        self.loaded.program.server(self.state.route.server)
     }
 
     /// The host as it was asked for, or the server's name.
     pub(super) fn host(&mut self, out: &mut Vec<u8>) {
-        if !self.course.is_refused() {
+        if !self.state.is_refused() {
             host_of(self.request.authority(), out);
         }
     }
 
     /// Whether this is a request within another.
     pub(super) const fn is_sub(&self) -> bool {
-        self.course.within.sub.is_some()
+        self.state.within.sub.is_some()
     }
 
-    /// The connection ends with this answer ([`Course::end_connection`]).
+    /// The connection ends with this answer ([`RequestState::end_connection`]).
     pub(super) fn set_last(&mut self) {
-        self.course.about.goes_on = false;
-        self.course.end_connection(self.replies);
+        self.state.about.goes_on = false;
+        self.state.end_connection(self.replies);
     }
 
     /// The same, of every protocol: it has lasted as long, or answered as many, as it may.
     pub(super) fn set_last_by_terms(&mut self) {
-        self.course.about.goes_on = false;
-        self.replies.set_last(self.course.id);
+        self.state.about.goes_on = false;
+        self.replies.set_last(self.state.id);
     }
 }

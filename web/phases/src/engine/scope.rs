@@ -1,7 +1,7 @@
 //! A request under way, as the values of its place see it.
 
-use super::course::Course;
 use super::loaded::Loaded;
+use super::request_state::RequestState;
 use super::written::{put_joined, put_known};
 use crate::program::{Alias, Block, Program};
 use crate::zone::LocalTime;
@@ -27,7 +27,7 @@ pub(crate) struct Clock {
 /// Variables of one request, at one time.
 pub(crate) struct Scope<'a> {
     pub loaded: &'a Loaded,
-    pub course: &'a mut Course,
+    pub state: &'a mut RequestState,
     pub request: &'a Request<'a>,
     pub clock: &'a Clock,
     pub depth: u8,
@@ -38,8 +38,12 @@ pub(crate) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     #[inline]
-    pub fn new((loaded, course): (&'a Loaded, &'a mut Course), request: &'a Request<'a>, clock: &'a Clock) -> Self {
-        Self { loaded, course, request, clock, depth: 0, escapes_captures: false }
+    pub fn new(
+        (loaded, state): (&'a Loaded, &'a mut RequestState),
+        request: &'a Request<'a>,
+        clock: &'a Clock,
+    ) -> Self {
+        Self { loaded, state, request, clock, depth: 0, escapes_captures: false }
     }
 
     pub(super) fn program(&self) -> &'a Program {
@@ -49,7 +53,7 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn block(&self) -> Option<&'a Block> {
-        self.program().block(self.course.route.block)
+        self.program().block(self.state.route.block)
     }
 
     /// Writes a value.
@@ -73,16 +77,16 @@ impl<'a> Scope<'a> {
     /// Whether an expression matches `subject`, whose groups are kept, and written
     /// to what is bound to them; `None` if it went astray.
     pub fn matches(&mut self, expression: u32, subject: &[u8]) -> Option<bool> {
-        let course = &mut *self.course;
-        let (captures, loaded) = (&mut course.route.captures, self.loaded);
+        let state = &mut *self.state;
+        let (captures, loaded) = (&mut state.route.captures, self.loaded);
         let mut found = Vec::new();
         let matched = loaded.find(expression, subject, &mut |group, range| found.push((group, range)))?;
         if matched {
             captures.begin(subject);
             found.into_iter().for_each(|(group, range)| captures.set(group, range));
             for (group, slot) in loaded.program.variables.bound(expression) {
-                let value = course.route.captures.get(usize::from(*group)).map(Box::from);
-                if let Some(place) = course.values.slots.get_mut(usize::from(*slot)) {
+                let value = state.route.captures.get(usize::from(*group)).map(Box::from);
+                if let Some(place) = state.values.slots.get_mut(usize::from(*slot)) {
                     *place = value;
                 }
             }
@@ -104,11 +108,11 @@ impl<'a> Scope<'a> {
             return put_known(self.request, known, out);
         }
         let fields = self.request.fields();
-        if self.course.is_refused() || name.first().is_some_and(|first| *first != b'_' && !fields.may_have(*first)) {
+        if self.state.is_refused() || name.first().is_some_and(|first| *first != b'_' && !fields.may_have(*first)) {
             return false;
         }
         let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
-        let server = self.program().server(self.course.route.server);
+        let server = self.program().server(self.state.route.server);
         let ignored = |name: &[u8]| server.is_some_and(|server| server.ignores_field(name));
         let fields = fields.filter(|field| field.name.len() == name.len() && !ignored(field.name));
         put_joined(fields.map(|field| (field.name, field.value)), name, separator, out)
@@ -118,11 +122,11 @@ impl<'a> Scope<'a> {
     pub fn file_path(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(block) = self.block() else { return false };
         block.root.path.write(self, out);
-        let uri = &self.course.route.uri;
+        let uri = &self.state.route.uri;
         out.extend_from_slice(match block.root.alias {
             None => uri,
             Some(Alias::Start(length)) => uri.get(length as usize..).unwrap_or_default(),
-            Some(Alias::Path) if self.course.route.whole_path => uri,
+            Some(Alias::Path) if self.state.route.whole_path => uri,
             Some(Alias::Path) => b"",
         });
         true

@@ -1,7 +1,7 @@
 //! Scripts are run: what rewrites, sets, and asks.
 
-use super::course::Phase;
 use super::lookup::At;
+use super::request_state::Phase;
 use super::runner::{Flow, Runner};
 use crate::ids::BlockId;
 use crate::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
@@ -14,8 +14,8 @@ impl Runner<'_> {
     pub(super) fn script(&mut self, block: BlockId) -> Flow {
         let loaded = Rc::clone(&self.loaded);
         let Some(block) = loaded.program.block(block) else { return Flow::On };
-        while let Some(instruction) = block.script.get(self.course.route.at as usize) {
-            self.course.route.at += 1;
+        while let Some(instruction) = block.script.get(self.state.route.at as usize) {
+            self.state.route.at += 1;
             match instruction {
                 Instruction::Set { target, value } => self.set(*target, value),
                 Instruction::Rewrite { expression, replacement, arguments, keeps_query, then } => {
@@ -27,20 +27,20 @@ impl Runner<'_> {
                 }
                 Instruction::Return { status, text } => return self.answer_return(*status, text.as_ref()),
                 Instruction::Break => {
-                    self.course.route.rewritten.here |= self.course.route.uri_changed;
-                    self.course.route.uri_changed = false;
+                    self.state.route.rewritten.here |= self.state.route.uri_changed;
+                    self.state.route.uri_changed = false;
                     return Flow::On;
                 }
                 Instruction::If { condition, otherwise, settings } => match self.holds(condition) {
                     Ok(true) => {
                         if let Some(settings) = settings {
-                            self.course.route.block = *settings;
+                            self.state.route.block = *settings;
                             self.end_by_place(*settings);
                         }
                     }
-                    Ok(false) => self.course.route.at = *otherwise,
+                    Ok(false) => self.state.route.at = *otherwise,
                     Err(Flow::Waits(on)) => {
-                        self.course.route.at -= 1;
+                        self.state.route.at -= 1;
                         return Flow::Waits(on);
                     }
                     Err(flow) => return flow,
@@ -56,13 +56,13 @@ impl Runner<'_> {
         let value = scope.get(value);
         match target {
             SetTarget::Slot(slot) => {
-                if let Some(place) = self.course.values.slots.get_mut(usize::from(slot)) {
+                if let Some(place) = self.state.values.slots.get_mut(usize::from(slot)) {
                     *place = Some(value.into());
                 }
             }
-            SetTarget::Arguments => (self.course.route.args, self.course.route.rewritten.ever) = (value, true),
+            SetTarget::Arguments => (self.state.route.args, self.state.route.rewritten.ever) = (value, true),
             // What is no size limits nothing, as for nginx.
-            SetTarget::LimitRate => self.course.reply.limit_rate = units::size(&value).ok(),
+            SetTarget::LimitRate => self.state.reply.limit_rate = units::size(&value).ok(),
         }
     }
 
@@ -73,18 +73,18 @@ impl Runner<'_> {
         (replacement, arguments, keeps_query): (&Value, Option<&Value>, bool),
         then: RewriteFlag,
     ) -> Option<Flow> {
-        let uri = core::mem::take(&mut self.course.route.uri);
+        let uri = core::mem::take(&mut self.state.route.uri);
         let matched = self.scope().matches(expression, &uri);
-        self.course.route.uri = uri;
+        self.state.route.uri = uri;
         match matched {
             None => return Some(Flow::Status(500)),
             // As for nginx, which forgets the groups of what matched before.
             Some(false) => {
-                self.course.route.captures.clear();
+                self.state.route.captures.clear();
                 return None;
             }
             // What follows was not asked for by the client.
-            Some(true) => self.course.route.internal = true,
+            Some(true) => self.state.route.internal = true,
         }
         let redirects = matches!(then, RewriteFlag::Redirect(_));
         let mut scope = self.scope();
@@ -92,13 +92,13 @@ impl Runner<'_> {
         let mut path = scope.get(replacement);
         scope.escapes_captures = true;
         let mut query = arguments.map(|arguments| scope.get(arguments));
-        if keeps_query && !self.course.route.args.is_empty() {
-            self.course.reuse.depends.on(super::course::Depends::QUERY);
+        if keeps_query && !self.state.route.args.is_empty() {
+            self.state.reuse.depends.on(super::request_state::Depends::QUERY);
             let query = query.get_or_insert_default();
             if arguments.is_some() {
                 query.push(b'&');
             }
-            query.extend_from_slice(&self.course.route.args);
+            query.extend_from_slice(&self.state.route.args);
         }
         if let RewriteFlag::Redirect(status) = then {
             unescape_redirect(&mut path);
@@ -106,30 +106,30 @@ impl Runner<'_> {
                 path.push(b'?');
                 path.extend_from_slice(&query);
             }
-            self.course.sent.fields.clear();
+            self.state.sent.fields.clear();
             self.location = Some(path);
             return Some(Flow::Status(status));
         }
         if path.is_empty() {
             return Some(Flow::Status(500));
         }
-        (self.course.route.uri, self.course.route.rewritten.ever) = (path, true);
-        self.course.route.args = match query {
+        (self.state.route.uri, self.state.route.rewritten.ever) = (path, true);
+        self.state.route.args = match query {
             Some(query) => query,
-            None if keeps_query => core::mem::take(&mut self.course.route.args),
+            None if keeps_query => core::mem::take(&mut self.state.route.args),
             None => Vec::new(),
         };
         match then {
             RewriteFlag::Break => {
-                (self.course.route.uri_changed, self.course.route.rewritten.here) = (false, true);
+                (self.state.route.uri_changed, self.state.route.rewritten.here) = (false, true);
                 Some(Flow::On)
             }
             RewriteFlag::Last => {
-                self.course.route.uri_changed = true;
+                self.state.route.uri_changed = true;
                 Some(Flow::On)
             }
             RewriteFlag::Next | RewriteFlag::Redirect(_) => {
-                self.course.route.uri_changed = true;
+                self.state.route.uri_changed = true;
                 None
             }
         }
@@ -148,7 +148,7 @@ impl Runner<'_> {
                 let subject = scope.get(left);
                 let matched = scope.matches(*expression, &subject).ok_or(Flow::Status(500))?;
                 if !matched {
-                    scope.course.route.captures.clear();
+                    scope.state.route.captures.clear();
                 }
                 matched != *negated
             }
@@ -187,7 +187,7 @@ impl Runner<'_> {
         }
         if text.is_some() {
             // Which it may tell.
-            self.course.sent.status = status;
+            self.state.sent.status = status;
         }
         let text = text.map(|text| self.scope().get(text));
         match text {
@@ -198,7 +198,7 @@ impl Runner<'_> {
             None if status >= 400 => Flow::Status(status),
             Some(text) if status >= 400 && text.is_empty() => Flow::Status(status),
             text => {
-                self.course.route.phase = Phase::Content;
+                self.state.route.phase = Phase::Content;
                 self.answer_text(status, text.unwrap_or_default())
             }
         }

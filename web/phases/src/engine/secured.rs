@@ -2,10 +2,10 @@
 //! may not ask for, and what is told of them.
 
 use super::Engine;
-use super::course::Course;
 use super::errors::{tell, tell_of_connection, tell_of_process};
 use super::host::host_of;
 use super::loaded::Loaded;
+use super::request_state::RequestState;
 use super::scope::{Clock, Scope};
 use super::written::put;
 use crate::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
@@ -36,7 +36,7 @@ const NO_CERTIFICATE: u16 = 496;
 const TO_HTTPS: u16 = 497;
 const MISDIRECTED: u16 = 421;
 
-impl Course {
+impl RequestState {
     /// Whether it came over TLS.
     pub fn is_secured(&self) -> bool {
         self.about.transport == Transport::Tls
@@ -216,16 +216,16 @@ impl ListenerTls {
         };
         let chosen = ChosenTls { tls: Arc::clone(tls), by_name: false, demand: None };
         // As nginx has it: by a request that nobody made.
-        let mut course = Course::new(Rc::clone(&self.loaded), ExchangeId::NOBODY);
-        course.values.slots.resize(self.loaded.program.variables.slots(), None);
-        (course.about.local, course.about.transport) = (local, Transport::Tls);
-        course.route.listener = self.listener;
-        course.route.server = id;
-        course.route.settle(server.block);
-        course.client.session = Some(Arc::new(ClientSession { chosen, session }));
+        let mut state = RequestState::new(Rc::clone(&self.loaded), ExchangeId::NOBODY);
+        state.values.slots.resize(self.loaded.program.variables.slots(), None);
+        (state.about.local, state.about.transport) = (local, Transport::Tls);
+        state.route.listener = self.listener;
+        state.route.server = id;
+        state.route.settle(server.block);
+        state.client.session = Some(Arc::new(ClientSession { chosen, session }));
         let (request, clock) = (Request::NONE, Clock::new(turn.second, turn.date, turn.now));
-        let (loaded, course) = (&*self.loaded, &mut course);
-        let mut scope = Scope::new((loaded, course), &request, &clock);
+        let (loaded, state) = (&*self.loaded, &mut state);
+        let mut scope = Scope::new((loaded, state), &request, &clock);
         let mut path = |value| {
             let path = scope.get(value);
             if path.starts_with(b"/") { path } else { [&by_value.folder, &*path].concat() }
@@ -320,7 +320,7 @@ impl Engine {
 impl Scope<'_> {
     /// A variable of the connection's handshake.
     pub(super) fn of_handshake(&self, value: TlsValue, out: &mut Vec<u8>) -> bool {
-        let Some(session) = self.course.client.session.as_deref() else { return false };
+        let Some(session) = self.state.client.session.as_deref() else { return false };
         let start = out.len();
         let told = match value {
             TlsValue::Protocol => put(out, session.session.version.name()),

@@ -1,8 +1,8 @@
 //! Films from a time on: `mp4`, `flv`.
 
 use super::answer::{Answer, AnswerBody};
-use super::course::Depends;
 use super::lookup::FileAt;
+use super::request_state::Depends;
 use super::runner::{Flow, Runner};
 use super::waits::On;
 use crate::program::Block;
@@ -28,20 +28,20 @@ impl Runner<'_> {
     ) -> Result<(), Flow> {
         let Some(format) = block.features.seeking.format else { return Ok(()) };
         // What is ready for a request without a query is not for one with.
-        self.course.reuse.depends.on(Depends::QUERY);
-        if self.course.route.args.is_empty() {
+        self.state.reuse.depends.on(Depends::QUERY);
+        if self.state.route.args.is_empty() {
             return Ok(());
         }
         let excerpt = match format {
-            SeekFormat::Flv => flv(&self.course.route.args, file.size),
+            SeekFormat::Flv => flv(&self.state.route.args, file.size),
             SeekFormat::Mp4 => {
-                let Some(span) = Span::asked(&self.course.route.args) else { return Ok(()) };
+                let Some(span) = Span::asked(&self.state.route.args) else { return Ok(()) };
                 answer.takes_one_range = true;
                 self.cut_film(block, (file, path), span)?
             }
         };
         if let Some(excerpt) = excerpt {
-            self.course.reuse.depends.on(Depends::OTHER);
+            self.state.reuse.depends.on(Depends::OTHER);
             answer.body = AnswerBody::Excerpt(file, Box::new(excerpt));
         }
         Ok(())
@@ -52,13 +52,13 @@ impl Runner<'_> {
         let said = &block.features.seeking;
         let rules =
             mp4::Rules { buffer: said.buffer, largest_moov: said.largest_moov, start_key_frame: said.start_key_frame };
-        match self.files.cut(self.course.id, file.id, (rules, span), self.token) {
+        match self.files.cut(self.state.id, file.id, (rules, span), self.token) {
             Cutting::Cut(excerpt) => Ok(excerpt),
             Cutting::Refused(why) => {
                 self.tell(ErrorLevel::ERROR, || why.told(path));
                 Err(Flow::Status(500))
             }
-            Cutting::Changed if !core::mem::replace(&mut self.course.wait.again.sought, true) => {
+            Cutting::Changed if !core::mem::replace(&mut self.state.wait.again.sought, true) => {
                 self.files.look_anew(file.id);
                 Err(Flow::On)
             }
@@ -67,7 +67,7 @@ impl Runner<'_> {
                 Err(Flow::Status(500))
             }
             Cutting::Waits(mark) => {
-                self.course.wait.inner = Some(mark);
+                self.state.wait.inner = Some(mark);
                 Err(Flow::Waits(On::Helper))
             }
             Cutting::Full => Err(Flow::Status(503)),

@@ -1,8 +1,8 @@
 //! Memory of requests that are over, for those that follow.
 
-use super::course::Course;
 use super::loaded::Loaded;
 use super::relay::Relay;
+use super::request_state::RequestState;
 use asking::AskTry;
 use std::rc::Rc;
 
@@ -20,20 +20,20 @@ const BYTES: core::ops::RangeInclusive<usize> = 1 << 10..=8 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Spare {
     #[allow(clippy::vec_box, reason = "one is moved to its place as it is")]
-    courses: Vec<Box<Course>>,
+    states: Vec<Box<RequestState>>,
     #[allow(clippy::vec_box, reason = "the same")]
     relays: Vec<Box<Relay>>,
     bytes: Vec<Vec<u8>>,
 }
 
 impl Spare {
-    pub fn course(&mut self) -> Option<Box<Course>> {
-        self.courses.pop()
+    pub fn state(&mut self) -> Option<Box<RequestState>> {
+        self.states.pop()
     }
 
-    pub fn give_course(&mut self, course: Box<Course>) {
-        if self.courses.len() < MAX {
-            self.courses.push(course);
+    pub fn give_state(&mut self, state: Box<RequestState>) {
+        if self.states.len() < MAX {
+            self.states.push(state);
         }
     }
 
@@ -72,7 +72,7 @@ impl Spare {
 
     /// Nothing that is kept names another program than `loaded`.
     pub fn name(&mut self, loaded: &Rc<Loaded>) {
-        self.courses.iter_mut().for_each(|course| course.loaded = Rc::clone(loaded));
+        self.states.iter_mut().for_each(|state| state.loaded = Rc::clone(loaded));
         self.relays.clear();
     }
 }

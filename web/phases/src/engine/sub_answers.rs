@@ -1,7 +1,7 @@
 //! What subrequests are answered is handed to whoever asked for them.
 
-use super::course::CourseState;
-use super::sub_course::{SubId, SubResult};
+use super::request_state::RequestStage;
+use super::subrequest::{SubId, SubResult};
 use super::subs::{SubEvent, SubRecord, SubWork};
 use super::within::SubReplies;
 use super::{Engine, Rest};
@@ -100,12 +100,12 @@ impl Engine {
 
     /// The exchange cannot be answered: its connection is closed.
     fn give_up(&mut self, replies: &mut dyn Replies, (token, main): (u32, ExchangeId)) {
-        let Some(course) = self.rest.requests.of((token, main)) else { return };
-        let inner = course.wait.inner;
-        let begun = course.wait.state == CourseState::Sends;
+        let Some(state) = self.rest.requests.of((token, main)) else { return };
+        let inner = state.wait.inner;
+        let begun = state.wait.stage == RequestStage::Sends;
         self.files.on_gone(main, inner, Gone::Cut);
-        if !begun && let Some(course) = self.rest.requests.get_mut(token) {
-            course.sent.status = CLOSED;
+        if !begun && let Some(state) = self.rest.requests.get_mut(token) {
+            state.sent.status = CLOSED;
         }
         self.rest.end(replies, token, false);
         // What was sent of it is known not to be all.
@@ -120,11 +120,11 @@ impl Engine {
             if self.rest.requests.of((record.token, id.exchange_id())).is_none() {
                 continue;
             }
-            let Some(course) = self.rest.requests.take(record.token) else {
+            let Some(state) = self.rest.requests.take(record.token) else {
                 continue;
             };
-            self.files.on_gone(id.exchange_id(), course.wait.inner, Gone::Cut);
-            self.rest.give_back(record.token, course);
+            self.files.on_gone(id.exchange_id(), state.wait.inner, Gone::Cut);
+            self.rest.give_back(record.token, state);
         }
     }
 }
@@ -147,7 +147,7 @@ impl Rest {
             return false;
         }
         self.end_placed(parent, id);
-        let children = self.requests.of_mut(parent).and_then(|course| course.within.children.as_deref_mut());
+        let children = self.requests.of_mut(parent).and_then(|state| state.within.children.as_deref_mut());
         if !record.is_mirror && children.is_some_and(|children| children.say(result)) {
             self.subs.work.push_back(SubWork::GoOn(parent.0, parent.1));
         }
@@ -157,9 +157,9 @@ impl Rest {
     /// What a variable was to be set to is too long, whatever a place says.
     fn tell_of_memory(&self, record: &SubRecord) {
         let (token, id) = record.main;
-        let Some(course) = self.requests.of((token, id)) else { return };
-        let Some(request) = &course.request else { return };
+        let Some(state) = self.requests.of((token, id)) else { return };
+        let Some(request) = &state.request else { return };
         let text = || b"too big subrequest response".to_vec();
-        super::errors::tell((&course.loaded, course), &request.get(), &self.clock, (ErrorLevel::ERROR, text));
+        super::errors::tell((&state.loaded, state), &request.get(), &self.clock, (ErrorLevel::ERROR, text));
     }
 }

@@ -1,9 +1,9 @@
 //! Subrequests run, and who asked for them goes on.
 
 use super::Engine;
-use super::course::{Course, CourseState};
 use super::passing::Passing;
-use super::sub_course::{SubId, SubUse};
+use super::request_state::{RequestStage, RequestState};
+use super::subrequest::{SubId, SubUse};
 use super::subs::{SubRecord, SubWork};
 use super::within::SubReplies;
 use app::Wake;
@@ -25,8 +25,8 @@ impl Engine {
         {
             left -= 1;
             match work {
-                SubWork::Begin(id, course) => {
-                    if self.rest.place_sub(id, course) {
+                SubWork::Begin(id, state) => {
+                    if self.rest.place_sub(id, state) {
                         self.with_sub(replies, id, |engine, within, token| engine.go_on(within, token));
                     }
                 }
@@ -77,16 +77,16 @@ impl Engine {
     #[cold]
     pub(super) fn on_client_left_within(&mut self, replies: &mut dyn Replies, id: ExchangeId) {
         let Some(token) = replies.mark(id) else { return };
-        let Some(course) = self.rest.requests.of((token, id)) else { return };
-        let (begun, inner) = (course.wait.state == CourseState::Sends, course.wait.inner);
+        let Some(state) = self.rest.requests.of((token, id)) else { return };
+        let (begun, inner) = (state.wait.stage == RequestStage::Sends, state.wait.inner);
         let subs = self.rest.subs_of(id);
         let asked = subs.iter().filter_map(|sub| Some(self.rest.subs.table.get(sub)?.token)).collect::<Vec<u32>>();
         let matters = |token: u32| self.rest.relay_of(token).is_some_and(|relay| !relay.rules.ignores_client_end);
         if !asked.into_iter().any(matters) {
             return;
         }
-        if !begun && let Some(course) = self.rest.requests.of_exchange(replies, id) {
-            (course.sent.status, course.reply.override_status) = (LEFT, None);
+        if !begun && let Some(state) = self.rest.requests.of_exchange(replies, id) {
+            (state.sent.status, state.reply.override_status) = (LEFT, None);
         }
         self.files.on_gone(id, inner, Gone::Cut);
         self.rest.end(replies, token, false);
@@ -97,18 +97,18 @@ impl Engine {
 
 impl super::Rest {
     /// Gives a subrequest its place. Whether who asked is still there, or nobody is needed.
-    fn place_sub(&mut self, id: SubId, mut course: Box<Course>) -> bool {
-        let Some(sub) = course.within.sub.as_deref() else { return false };
+    fn place_sub(&mut self, id: SubId, mut state: Box<RequestState>) -> bool {
+        let Some(sub) = state.within.sub.as_deref() else { return false };
         if !matches!(sub.purpose, SubUse::Mirror) && self.requests.of(sub.parent).is_none() {
             self.subs.forget(id);
-            self.recycle(course);
+            self.recycle(state);
             return false;
         }
         let token = self.requests.reserve();
         let record = SubRecord::new(sub, token);
         let ticket = self.tickets.next(token);
-        course.body.iter_mut().for_each(|body| body.set_ticket(ticket));
-        self.requests.put(token, course);
+        state.body.iter_mut().for_each(|body| body.set_ticket(ticket));
+        self.requests.put(token, state);
         self.subs.table.insert(id, record);
         true
     }

@@ -1,6 +1,6 @@
 //! Requests within requests: what is known of each, and of all of a silo.
 //!
-//! A subrequest is a course as any other: its head is that of the request that made it,
+//! A subrequest is a state as any other: its head is that of the request that made it,
 //! its id the engine's own ([`ExchangeSlots::within`]). It runs by [`SubReplies`](super::within::SubReplies),
 //! which keeps what it is answered in its record; after each step the engine hands that to
 //! the request that asked, which goes on. Nothing runs within the step of another request:
@@ -15,10 +15,10 @@
 //! As with nginx the variables that `set` writes are those of the main request: they are
 //! lent to whichever subrequest runs.
 
-use super::course::{Course, VariableMemory};
 use super::loaded::Loaded;
+use super::request_state::{RequestState, VariableMemory};
 use super::runner::Runner;
-use super::sub_course::{SubCourse, SubId, SubResult, SubUse};
+use super::subrequest::{SubId, SubResult, SubUse, Subrequest};
 use super::waits::Line;
 use crate::filters::SsiValues;
 use app::Body;
@@ -51,10 +51,10 @@ pub(super) enum SubEvent {
     HangUp,
 }
 
-/// What is known of a subrequest, apart from its course.
+/// What is known of a subrequest, apart from its state.
 #[derive(Debug)]
 pub(super) struct SubRecord {
-    /// What its course waits by.
+    /// What its state waits by.
     pub token: u32,
     /// The request that all is for, and who asked.
     pub main: (u32, ExchangeId),
@@ -72,7 +72,7 @@ pub(super) struct SubRecord {
 
 impl SubRecord {
     /// Of a subrequest that is to wait by `token`.
-    pub fn new(sub: &SubCourse, token: u32) -> Self {
+    pub fn new(sub: &Subrequest, token: u32) -> Self {
         let memory = match &sub.purpose {
             SubUse::Memory(name) => Some((name.clone(), Vec::new())),
             _ => None,
@@ -117,7 +117,7 @@ pub(super) type SubTable = HashMap<SubId, SubRecord>;
 #[derive(Debug)]
 pub(super) enum SubWork {
     /// One begins.
-    Begin(SubId, Box<Course>),
+    Begin(SubId, Box<RequestState>),
     /// Who asked has taken so many bytes of its answer.
     Room(SubId, usize),
     /// Its place was reached: what is made of it is sent next.
@@ -135,7 +135,7 @@ pub(crate) struct Subs {
     /// Those that wait for a place.
     pub(super) line: Line,
     mirrors: usize,
-    /// Those whose courses are not over.
+    /// Those whose states are not over.
     pub alive: usize,
     /// What is the main request's, while its subrequest that was running is over.
     returned: Option<SharedValues>,
@@ -191,10 +191,10 @@ pub(crate) struct SharedValues {
 }
 
 impl SharedValues {
-    fn swap(&mut self, course: &mut Course) {
-        core::mem::swap(&mut self.values, &mut course.values);
-        core::mem::swap(&mut self.limits, &mut course.features.limits);
-        core::mem::swap(&mut self.ssi, &mut course.within.ssi);
+    fn swap(&mut self, state: &mut RequestState) {
+        core::mem::swap(&mut self.values, &mut state.values);
+        core::mem::swap(&mut self.limits, &mut state.features.limits);
+        core::mem::swap(&mut self.ssi, &mut state.within.ssi);
     }
 }
 
@@ -233,7 +233,7 @@ impl super::Rest {
     /// Makes a subrequest, which begins in this turn.
     pub(super) fn ask_sub(
         &mut self,
-        (token, parent): (u32, &mut Course),
+        (token, parent): (u32, &mut RequestState),
         request: &Request<'_>,
         asked: AskedSub<'_>,
     ) -> Result<SubId, SubRefusal> {
@@ -250,7 +250,7 @@ impl super::Rest {
         let children = match of {
             None => parent.within.children.get_or_insert_default(),
             Some(_) => match self.requests.of_mut(main) {
-                Some(course) => course.within.children.get_or_insert_default(),
+                Some(state) => state.within.children.get_or_insert_default(),
                 None => return Err(SubRefusal::TooMany),
             },
         };
@@ -262,26 +262,26 @@ impl super::Rest {
         self.subs.mirrors += usize::from(is_mirror);
         self.subs.alive += 1;
         let loaded = Rc::clone(&parent.loaded);
-        let mut course =
-            self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(&loaded), id.exchange_id())));
-        course.begin_within(parent, &loaded, id.exchange_id());
-        course.started = self.clock.now;
-        course.route.uri.extend_from_slice(asked.uri);
-        course.route.args.extend_from_slice(asked.args);
-        course.request = Some((*request).into());
-        course.body = parent.body.as_ref().filter(|_| asked.has_body).and_then(|body| body.share());
+        let mut state =
+            self.spare.state().unwrap_or_else(|| Box::new(RequestState::new(Rc::clone(&loaded), id.exchange_id())));
+        state.begin_within(parent, &loaded, id.exchange_id());
+        state.started = self.clock.now;
+        state.route.uri.extend_from_slice(asked.uri);
+        state.route.args.extend_from_slice(asked.args);
+        state.request = Some((*request).into());
+        state.body = parent.body.as_ref().filter(|_| asked.has_body).and_then(|body| body.share());
         let of = parent.within.sub.as_deref();
         if is_mirror {
-            course.method = parent.method;
+            state.method = parent.method;
             // It may outlive the request, and has its variables as they are now.
-            course.values.slots.clone_from(&parent.values.slots);
-            course.features.limits.said = parent.features.limits.said;
+            state.values.slots.clone_from(&parent.values.slots);
+            state.features.limits.said = parent.features.limits.said;
         }
         if matches!(asked.purpose, SubUse::Slice(_)) {
-            course.method = parent.method;
-            course.route.go_on_as(&parent.route);
+            state.method = parent.method;
+            state.route.go_on_as(&parent.route);
         }
-        course.within.sub = Some(Box::new(SubCourse {
+        state.within.sub = Some(Box::new(Subrequest {
             id,
             parent: (token, parent.id),
             main,
@@ -290,7 +290,7 @@ impl super::Rest {
             media_type: bare_type(&parent.sent.fields),
             left: left - 1,
         }));
-        self.subs.work.push_back(SubWork::Begin(id, course));
+        self.subs.work.push_back(SubWork::Begin(id, state));
         Ok(id)
     }
 
@@ -314,7 +314,7 @@ impl super::Rest {
     pub(super) fn return_values(&mut self, (token, id): (u32, SubId), main: (u32, ExchangeId)) {
         let mut values = SharedValues::default();
         match self.requests.of_mut((token, id.exchange_id())) {
-            Some(course) => values.swap(course),
+            Some(state) => values.swap(state),
             // It is over.
             None => values = self.subs.returned.take().unwrap_or_default(),
         }
@@ -324,12 +324,12 @@ impl super::Rest {
     }
 
     /// A subrequest is over: what it had on loan goes back.
-    pub(super) fn end_sub(&mut self, course: &mut Course) {
-        let Some(sub) = course.within.sub.take() else { return };
+    pub(super) fn end_sub(&mut self, state: &mut RequestState) {
+        let Some(sub) = state.within.sub.take() else { return };
         self.subs.alive = self.subs.alive.saturating_sub(1);
         if !matches!(sub.purpose, SubUse::Mirror) {
             let mut values = SharedValues::default();
-            values.swap(course);
+            values.swap(state);
             self.subs.returned = Some(values);
         }
     }
@@ -356,7 +356,7 @@ fn bare_type(fields: &[u8]) -> Vec<u8> {
     told.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_vec()
 }
 
-impl Course {
+impl RequestState {
     /// Why it may make no subrequest, as far as it knows.
     pub(super) fn refuses_sub(&self) -> Option<SubRefusal> {
         let sub = self.within.sub.as_deref()?;
@@ -377,19 +377,19 @@ impl Course {
         if let Some(server) = server {
             self.route.settle(server.block);
         }
-        self.reuse.depends.on(super::course::Depends::OTHER);
+        self.reuse.depends.on(super::request_state::Depends::OTHER);
     }
 }
 
 impl Runner<'_> {
     /// Makes a subrequest of this request.
     pub(super) fn ask_sub(&mut self, asked: AskedSub<'_>) -> Option<SubId> {
-        self.course.reuse.depends.on(super::course::Depends::OTHER);
+        self.state.reuse.depends.on(super::request_state::Depends::OTHER);
         let uri = asked.uri.to_vec();
-        let made = self.rest.ask_sub((self.token, self.course), self.request, asked);
+        let made = self.rest.ask_sub((self.token, self.state), self.request, asked);
         match made {
             Ok(id) => {
-                self.replies.be_patient(self.course.id);
+                self.replies.be_patient(self.state.id);
                 Some(id)
             }
             Err(why) => {

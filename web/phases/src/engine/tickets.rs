@@ -2,7 +2,7 @@
 //! compressed: a ticket, which is another whenever it waits.
 
 use super::Rest;
-use super::course::Course;
+use super::request_state::RequestState;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wire::Time;
@@ -28,9 +28,9 @@ impl Tickets {
     }
 
     /// The request by `token` goes on at this time.
-    pub fn delay(&mut self, (token, course): (u32, &mut Course), at: Time) {
+    pub fn delay(&mut self, (token, state): (u32, &mut RequestState), at: Time) {
         let ticket = self.next(token);
-        course.wait.ticket = Some(ticket);
+        state.wait.ticket = Some(ticket);
         self.expire(ticket, at);
     }
 
@@ -49,8 +49,8 @@ impl Tickets {
 impl Rest {
     /// The request by `token`, which waits in its place, goes on at this time.
     pub fn later(&mut self, token: u32, at: Time) {
-        if let Some(course) = self.requests.get_mut(token) {
-            self.tickets.delay((token, course), at);
+        if let Some(state) = self.requests.get_mut(token) {
+            self.tickets.delay((token, state), at);
         }
     }
 }

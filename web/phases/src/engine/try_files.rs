@@ -1,7 +1,7 @@
 //! The first of several paths that is there (`try_files`).
 
-use super::course::{Phase, Tried};
 use super::lookup::At;
+use super::request_state::{Phase, Tried};
 use super::runner::{Flow, Runner};
 use crate::program::{Alias, Block, Target};
 use features::Value;
@@ -12,12 +12,12 @@ impl Runner<'_> {
     /// `try_files`.
     pub(super) fn try_files(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
-        let Some(block) = loaded.program.block(self.course.route.block) else { return Flow::Status(500) };
+        let Some(block) = loaded.program.block(self.state.route.block) else { return Flow::Status(500) };
         let Some(try_files) = &block.try_files else {
-            self.course.route.enter(Phase::Content);
+            self.state.route.enter(Phase::Content);
             return Flow::On;
         };
-        while let Some((value, is_directory)) = try_files.tried.get(self.course.route.at as usize) {
+        while let Some((value, is_directory)) = try_files.tried.get(self.state.route.at as usize) {
             let name = self.scope().get(value);
             let mut path = Vec::new();
             self.root_of(block, &mut path);
@@ -38,14 +38,14 @@ impl Runner<'_> {
                 Err(flow) => return flow,
             };
             if found {
-                if self.course.wait.again.tried == Tried::No {
-                    self.course.wait.again.tried = Tried::Found;
+                if self.state.wait.again.tried == Tried::No {
+                    self.state.wait.again.tried = Tried::Found;
                 }
                 self.take_tried(block, name, *is_directory);
-                self.course.route.enter(Phase::Content);
+                self.state.route.enter(Phase::Content);
                 return Flow::On;
             }
-            self.course.route.at += 1;
+            self.state.route.at += 1;
         }
         match &try_files.otherwise {
             Target::Status(status) => Flow::Status(*status),
@@ -65,7 +65,7 @@ impl Runner<'_> {
     fn below_alias<'n>(&self, block: &Block, name: &'n [u8]) -> &'n [u8] {
         match block.root.alias {
             Some(Alias::Start(length)) => {
-                let start = self.course.route.uri.get(..length as usize);
+                let start = self.state.route.uri.get(..length as usize);
                 start.and_then(|start| name.strip_prefix(start)).unwrap_or(name)
             }
             _ => name,
@@ -75,17 +75,17 @@ impl Runner<'_> {
     /// The path becomes what was tried and found.
     fn take_tried(&mut self, block: &Block, name: Vec<u8>, is_directory: bool) {
         match block.root.alias {
-            None => self.course.route.uri = name,
+            None => self.state.route.uri = name,
             Some(Alias::Path) => {
                 if !is_directory {
-                    self.course.route.uri = name;
-                    self.course.route.whole_path = true;
+                    self.state.route.uri = name;
+                    self.state.route.whole_path = true;
                 }
             }
             Some(Alias::Start(length)) => {
-                let start = self.course.route.uri.get(..length as usize).unwrap_or_default();
+                let start = self.state.route.uri.get(..length as usize).unwrap_or_default();
                 let rest = name.strip_prefix(start).unwrap_or(&name);
-                self.course.route.uri = [start, rest].concat();
+                self.state.route.uri = [start, rest].concat();
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What variables stand for, of a request under way.
 
-use super::course::Depends;
+use super::request_state::Depends;
 use super::scope::Scope;
 use super::text::{Escape, escape};
 use super::written::{named_fields, put_joined, put_number};
@@ -15,7 +15,7 @@ const DEPTH_MAX: u8 = 32;
 
 impl<'a> Scope<'a> {
     fn sent_header(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let sent = &self.course.sent;
+        let sent = &self.state.sent;
         match name {
             b"content_length" => return sent.length.is_some_and(|length| put_number(out, length)),
             b"connection" if sent.status == 101 => {
@@ -23,7 +23,7 @@ impl<'a> Scope<'a> {
                 return true;
             }
             b"connection" => {
-                out.extend_from_slice(if self.course.about.goes_on { b"keep-alive" } else { b"close" });
+                out.extend_from_slice(if self.state.about.goes_on { b"keep-alive" } else { b"close" });
                 return true;
             }
             // The answer's own, which stand first, and not what the site adds.
@@ -39,7 +39,7 @@ impl<'a> Scope<'a> {
 
     /// An argument: the first of its name, whatever its case.
     fn argument(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let arguments = self.course.route.args.split(|byte| *byte == b'&');
+        let arguments = self.state.route.args.split(|byte| *byte == b'&');
         let value = |argument: &'_ [u8]| {
             let (found, rest) = argument.split_at_checked(name.len())?;
             let value = rest.strip_prefix(b"=")?;
@@ -56,7 +56,7 @@ impl<'a> Scope<'a> {
 
     /// A cookie: the first of its name, whatever its case.
     fn cookie(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        for field in self.request.fields().filter(|field| field.is("cookie") && !self.course.is_refused()) {
+        for field in self.request.fields().filter(|field| field.is("cookie") && !self.state.is_refused()) {
             for cookie in field.value.split(|byte| *byte == b';') {
                 let cookie = cookie.trim_ascii_start();
                 let Some((found, rest)) = cookie.split_at_checked(name.len()) else { continue };
@@ -75,7 +75,7 @@ impl<'a> Scope<'a> {
     /// Of a variable that is made of others: what it was when it was first asked
     /// for.
     fn remembered(&mut self, number: u16, out: &mut Vec<u8>, make: impl FnOnce(&mut Self) -> Option<Vec<u8>>) -> bool {
-        if let Some((_, value)) = self.course.values.cached.iter().find(|(known, _)| *known == number) {
+        if let Some((_, value)) = self.state.values.cached.iter().find(|(known, _)| *known == number) {
             let Some(value) = value else { return false };
             out.extend_from_slice(value);
             return true;
@@ -85,7 +85,7 @@ impl<'a> Scope<'a> {
             out.extend_from_slice(value);
         }
         let found = value.is_some();
-        self.course.values.cached.push((number, value.map(Into::into)));
+        self.state.values.cached.push((number, value.map(Into::into)));
         found
     }
 
@@ -113,7 +113,7 @@ impl Variables for Scope<'_> {
     }
 
     fn write_capture(&mut self, group: u8, out: &mut Vec<u8>) {
-        let Some(bytes) = self.course.route.captures.get(usize::from(group)) else { return };
+        let Some(bytes) = self.state.route.captures.get(usize::from(group)) else { return };
         let quoted = self.escapes_captures && self.request.path().iter().any(|byte| matches!(byte, b'%' | b'+'));
         if quoted { escape(bytes, Escape::Arguments, out) } else { out.extend_from_slice(bytes) }
     }
@@ -124,7 +124,7 @@ impl Scope<'_> {
     #[cold]
     #[inline(never)]
     fn write_set(&mut self, variable: u16, slot: u16, other: &Variable, out: &mut Vec<u8>) -> bool {
-        match self.course.values.slots.get(usize::from(slot)).and_then(Option::as_ref) {
+        match self.state.values.slots.get(usize::from(slot)).and_then(Option::as_ref) {
             Some(value) => {
                 out.extend_from_slice(value);
                 true
@@ -134,7 +134,7 @@ impl Scope<'_> {
     }
 
     pub(super) fn write_found(&mut self, variable: u16, found: &Variable, out: &mut Vec<u8>) -> bool {
-        self.course.reuse.depends.on(Depends::of(found.reach()));
+        self.state.reuse.depends.on(Depends::of(found.reach()));
         match found {
             // Some are what they were when they were first asked for.
             Variable::Feature(row) if row.lasts => self.first(variable, out, |scope, out| scope.of_feature(row, out)),
@@ -143,10 +143,10 @@ impl Scope<'_> {
             Variable::Core(Core::LimitRate) => self.limit_rate(out),
             Variable::Core(core) => self.core(*core, out),
             Variable::Header(name) => self.header(name, out),
-            Variable::SentTrailer(name) => named_field(&self.course.sent.trailers, name, out),
+            Variable::SentTrailer(name) => named_field(&self.state.sent.trailers, name, out),
             Variable::Argument(name) => self.argument(name, out),
             Variable::Cookie(name) => self.cookie(name, out),
-            Variable::Slot(slot) => match self.course.values.slots.get(usize::from(*slot)).and_then(Option::as_ref) {
+            Variable::Slot(slot) => match self.state.values.slots.get(usize::from(*slot)).and_then(Option::as_ref) {
                 Some(value) => {
                     out.extend_from_slice(value);
                     true
@@ -166,9 +166,9 @@ impl Scope<'_> {
     /// `$limit_rate`: what was set; else, once there is an answer, what its place says. The
     /// place of a request within another has no say: it is sent as part of that one.
     fn limit_rate(&mut self, out: &mut Vec<u8>) -> bool {
-        let is_main = self.course.within.sub.is_none();
-        let rate = match (self.course.reply.limit_rate, self.block()) {
-            (None, Some(block)) if is_main && self.course.sent.head > 0 => {
+        let is_main = self.state.within.sub.is_none();
+        let rate = match (self.state.reply.limit_rate, self.block()) {
+            (None, Some(block)) if is_main && self.state.sent.head > 0 => {
                 let value = block.limit_rate.as_ref().map(|rate| self.get(rate));
                 value.and_then(|value| features::units::size(&value).ok())
             }
@@ -183,7 +183,7 @@ impl Scope<'_> {
         /// The type of what is said of TLS: a byte for the client, four for whether its
         /// certificate was good, and more such values.
         const OF_TLS: u8 = 0x20;
-        let tlvs = self.course.client.proxied.as_ref().and_then(|told| told.tlvs.as_deref()).unwrap_or_default();
+        let tlvs = self.state.client.proxied.as_ref().and_then(|told| told.tlvs.as_deref()).unwrap_or_default();
         let of_tls = || exchange::tlv(tlvs, OF_TLS)?.split_at_checked(5);
         let value = match wanted {
             TlvValue::Of(kind) => exchange::tlv(tlvs, kind),
@@ -211,7 +211,7 @@ impl Scope<'_> {
             _ => false,
         };
         if volatile {
-            self.course.values.cached.retain(|(known, _)| *known != number);
+            self.state.values.cached.retain(|(known, _)| *known != number);
         }
         self.remembered(number, out, |scope| match variable {
             Variable::Map(map) => {
@@ -225,7 +225,7 @@ impl Scope<'_> {
                 let geo = program.geos.get(usize::from(*geo))?;
                 let from = match &geo.source {
                     Some(source) => Geo::address(&scope.get(source)),
-                    None => scope.course.client.peer.map(|peer| peer.ip()),
+                    None => scope.state.client.peer.map(|peer| peer.ip()),
                 };
                 let fields: Vec<&[u8]> = scope
                     .request

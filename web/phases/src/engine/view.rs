@@ -1,7 +1,7 @@
 //! A request, as the features of its place see it.
 
-use super::course::Depends;
 use super::errors;
+use super::request_state::Depends;
 use super::scope::Scope;
 use features::{ErrorLevel, FeatureParts, RequestView, Value, Values, VariableRow};
 
@@ -17,7 +17,7 @@ impl Values for Scope<'_> {
 
 impl RequestView for Scope<'_> {
     fn parts(&mut self) -> &mut FeatureParts {
-        &mut self.course.features
+        &mut self.state.features
     }
 
     fn target(&self) -> &[u8] {
@@ -29,12 +29,12 @@ impl RequestView for Scope<'_> {
     }
 
     fn second(&mut self) -> u64 {
-        self.course.reuse.depends.on(Depends::SECOND);
+        self.state.reuse.depends.on(Depends::SECOND);
         self.clock.second
     }
 
     fn tell(&mut self, level: ErrorLevel, text: &dyn Fn() -> Vec<u8>) {
-        errors::tell((self.loaded, self.course), self.request, self.clock, (level, text));
+        errors::tell((self.loaded, self.state), self.request, self.clock, (level, text));
     }
 }
 

@@ -17,9 +17,9 @@
 //! Who is woken goes on in the engine's turn, and a data path takes another turn as long as
 //! [`Handler::has_work`](exchange::Handler::has_work) says that somebody is.
 
-use super::course::Course;
 use super::filtered_body::Filtering;
-use super::sub_course::{Permission, SubId};
+use super::request_state::RequestState;
+use super::subrequest::{Permission, SubId};
 use super::{Engine, Rest};
 use asking::{AskLink, AskStage, IDLE, SHARED};
 use exchange::{ExchangeId, UpstreamId};
@@ -66,7 +66,7 @@ impl Line {
     }
 }
 
-impl Course {
+impl RequestState {
     /// Whether there is who gives content to an answer that waits for some.
     pub(super) fn has_source(&self, filtering: &Filtering) -> bool {
         let comes = self.passed.relay.as_deref().is_some_and(|relay| relay.ask.comes());
@@ -100,8 +100,8 @@ impl Engine {
     /// within it waits. For simulations, which know timers.
     #[must_use]
     pub fn is_timed(&self, id: ExchangeId, mark: u32, is_armed: &dyn Fn(UpstreamId) -> bool) -> bool {
-        let Some(course) = self.rest.requests.of((mark, id)) else { return false };
-        let relay = course.passed.relay.as_deref();
+        let Some(state) = self.rest.requests.of((mark, id)) else { return false };
+        let relay = state.passed.relay.as_deref();
         let by_upstream = relay.is_some_and(|relay| {
             // Who resolves names has a time limit for each.
             let is_watched = |link| match link {
@@ -110,20 +110,20 @@ impl Engine {
             };
             relay.ask.stage() == AskStage::Resolves || relay.ask.link().is_some_and(is_watched)
         });
-        let in_line = course.reply.filtering.as_deref().is_some_and(|filtering| filtering.in_line);
+        let in_line = state.reply.filtering.as_deref().is_some_and(|filtering| filtering.in_line);
         let within = || {
             let all = self.rest.subs.table.iter().filter(|(_, record)| record.parent == (mark, id));
             all.into_iter().any(|(sub, record)| self.is_timed(sub.exchange_id(), record.token, is_armed))
         };
-        by_upstream || in_line || course.wait.ticket.is_some() || course.wait.inner.is_some() || within()
+        by_upstream || in_line || state.wait.ticket.is_some() || state.wait.inner.is_some() || within()
     }
 
     /// Whether the timer of a connection to an upstream is to be set whatever a client does, with
     /// so many bytes queued for it: while it is idle, and where it takes the bytes of a tunnel.
     #[must_use]
     pub fn needs_timer(&self, mark: u32, unsent: usize) -> bool {
-        let course = self.rest.requests.get(mark);
-        let relay = course.and_then(|course| course.passed.relay.as_deref());
+        let state = self.rest.requests.get(mark);
+        let relay = state.and_then(|state| state.passed.relay.as_deref());
         if mark & SHARED != 0 {
             return self.rest.kept.shared.rests(mark);
         }
@@ -137,7 +137,8 @@ impl Rest {
         let line = &mut self.subs.line.0;
         if line.len() > self.requests.places() {
             // More than there are requests: most of them are over.
-            let is_there = |course: &Course| course.reply.filtering.as_ref().is_some_and(|filtering| filtering.in_line);
+            let is_there =
+                |state: &RequestState| state.reply.filtering.as_ref().is_some_and(|filtering| filtering.in_line);
             line.retain(|at| self.requests.of(*at).is_some_and(is_there));
         }
         line.push_back((token, id));
@@ -164,8 +165,8 @@ impl Rest {
         let mut next = Some(id);
         while let Some(id) = next.take() {
             let Some(token) = self.subs.table.get(&id).map(|record| record.token) else { return };
-            let Some(course) = self.requests.of((token, id.exchange_id())) else { return };
-            let placed = course.reply.filtering.as_deref().and_then(|filtering| filtering.postponed.as_deref());
+            let Some(state) = self.requests.of((token, id.exchange_id())) else { return };
+            let placed = state.reply.filtering.as_deref().and_then(|filtering| filtering.postponed.as_deref());
             next = placed.and_then(|placed| placed.next_sub());
             let _ = self.leave_line(token, id.exchange_id());
         }
@@ -174,7 +175,7 @@ impl Rest {
     /// One that stands in line goes on; whether it did stand there. What is in the line of it
     /// is passed over.
     fn leave_line(&mut self, token: u32, id: ExchangeId) -> bool {
-        let filtering = self.requests.of_mut((token, id)).and_then(|course| course.reply.filtering.as_deref_mut());
+        let filtering = self.requests.of_mut((token, id)).and_then(|state| state.reply.filtering.as_deref_mut());
         let stood = filtering.is_some_and(|filtering| core::mem::take(&mut filtering.in_line));
         if stood {
             self.make_ready(token);

@@ -17,9 +17,9 @@ impl Engine {
 
     /// One that waits by a ticket goes on; whether it is still there.
     pub(super) fn go_on_by(&mut self, replies: &mut dyn Replies, ticket: u64, verdict: Option<Verdict>) -> bool {
-        let Some((token, course)) = self.rest.requests.by_ticket(ticket) else { return false };
-        course.features.auth_basic.verdict = verdict;
-        if course.reply.filtering.is_some() {
+        let Some((token, state)) = self.rest.requests.by_ticket(ticket) else { return false };
+        state.features.auth_basic.verdict = verdict;
+        if state.reply.filtering.is_some() {
             self.rest.make_ready(token);
             return true;
         }

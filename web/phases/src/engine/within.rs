@@ -1,7 +1,7 @@
 //! What a request within a request sees of the carrier: its answer goes to whoever asked,
 //! all else to the carrier.
 
-use super::sub_course::SubId;
+use super::subrequest::SubId;
 use super::subs::{SubEvent, SubTable};
 use app::{Body, ConnectError, PathFigures};
 use core::net::IpAddr;

@@ -17,11 +17,11 @@ impl<'a> Scope<'a> {
         (coded, hears): (bool, bool),
     ) -> (Option<Vec<u8>>, Option<Arc<Recoding>>) {
         let rules = &block.charset;
-        if rules.charset.is_none() && self.course.passed.kept.charset.is_none() {
+        if rules.charset.is_none() && self.state.passed.kept.charset.is_none() {
             return (None, None);
         }
         let own = charset_of(media_type);
-        let charset = match (self.course.passed.kept.charset.clone(), &rules.charset) {
+        let charset = match (self.state.passed.kept.charset.clone(), &rules.charset) {
             // What the upstream asks for, if the configuration names it anywhere.
             (Some(asked), _) if self.program().charsets.find(&asked).is_some() => asked,
             (Some(asked), _) => {

@@ -1,9 +1,9 @@
 //! In which coding an answer is sent.
 
 use crate::engine::answer::{Answer, AnswerBody};
-use crate::engine::course::Depends;
 use crate::engine::filtered_body::Making;
 use crate::engine::lookup::{At, FileAt};
+use crate::engine::request_state::Depends;
 use crate::engine::runner::{Flow, Runner};
 use crate::engine::waits::On;
 use crate::filters::Filter;
@@ -29,11 +29,11 @@ const COMPRESSION_WAIT: Duration = Duration::from_secs(5);
 impl Runner<'_> {
     /// What the client takes here.
     pub(in crate::engine) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
-        if self.course.within.sub.is_some() {
+        if self.state.within.sub.is_some() {
             // What it is part of is coded.
             return Accepted::default();
         }
-        self.course.reuse.depends.on(Depends::ENCODING);
+        self.state.reuse.depends.on(Depends::ENCODING);
         let request = self.request;
         let has = |known| request.at().has(known);
         let facts = RequestFacts {
@@ -41,10 +41,10 @@ impl Runner<'_> {
             user_agent: request.known(Known::UserAgent),
             via: has(Known::Via),
             authorization: has(Known::Authorization),
-            old: self.course.about.http10,
+            old: self.state.about.http10,
         };
         if rules.looks_at_agents() {
-            self.course.reuse.depends.on(Depends::OTHER);
+            self.state.reuse.depends.on(Depends::OTHER);
         }
         let loaded = &self.loaded;
         rules.accepted(&facts, &mut |expression, agent| loaded.matches(expression, agent))
@@ -79,13 +79,13 @@ impl Runner<'_> {
     /// Which coding an answer gets, which has these lines of fields, too.
     fn choose(&mut self, answer: &Answer, block: &Block, added: &[u8], making: &Making) -> Chosen {
         let rules = &block.features.compression;
-        if !rules.is_on() || self.course.within.sub.is_some() {
+        if !rules.is_on() || self.state.within.sub.is_some() {
             return Chosen { coding: None, vary: false };
         }
         let accepted = self.accepted(rules);
         if self.request.at().has(Known::Via) {
             // Of answers to proxies the age decides, too.
-            self.course.reuse.depends.on(Depends::SECOND);
+            self.state.reuse.depends.on(Depends::SECOND);
         }
         self.with_facts(answer, added, making, |facts| rules.choose(accepted, facts))
     }
@@ -126,7 +126,7 @@ impl Runner<'_> {
     pub(in crate::engine) fn compress_file(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
         let AnswerBody::File(file) = answer.body else { return None };
         let follows = block.symlinks.kind == SymlinkKind::Followed;
-        if self.course.method == Method::Head || !follows || block.filters.any() && answer.may_pass(block) {
+        if self.state.method == Method::Head || !follows || block.filters.any() && answer.may_pass(block) {
             return None;
         }
         // What is added to it may forbid it later.
@@ -135,15 +135,15 @@ impl Runner<'_> {
         let level = block.features.compression.of(coding).level;
         let (key, content) = self.compressible(file, coding, level)?;
         let is_known = !matches!(self.rest.compressed.as_mut()?.find(key), Compressed::Unknown);
-        if is_known || self.course.features.compression.waited_by.is_some() {
+        if is_known || self.state.features.compression.waited_by.is_some() {
             return None;
         }
         let ticket = self.rest.tickets.next(self.token);
         if !self.rest.compressed.as_mut()?.ask(key, content, ticket) {
             return None;
         }
-        self.course.wait.ticket = Some(ticket);
-        self.course.features.compression.waited_by = Some(ticket);
+        self.state.wait.ticket = Some(ticket);
+        self.state.features.compression.waited_by = Some(ticket);
         self.rest.tickets.expire(ticket, self.clock.now + COMPRESSION_WAIT);
         Some(Flow::Waits(On::Helper))
     }
@@ -187,14 +187,14 @@ impl Runner<'_> {
             | AnswerBody::Bytes(_)
             | AnswerBody::Upstream(_)
             | AnswerBody::Sliced(..)
-                if self.course.method == Method::Head =>
+                if self.state.method == Method::Head =>
             {
                 answer.body = AnswerBody::Unknown;
             }
             AnswerBody::File(file) if !making.is_needed() && file.size <= FILE_MAX && !passes => {
                 let content = self.compressible(*file, coding, rules.level);
                 let (Some((key, _)), Some(bodies)) = (content, self.rest.compressed.as_mut()) else {
-                    self.course.reuse.depends.on(Depends::SECOND);
+                    self.state.reuse.depends.on(Depends::SECOND);
                     return vary;
                 };
                 let body = match bodies.find(key) {
@@ -202,11 +202,11 @@ impl Runner<'_> {
                     Compressed::AsItIs => return vary,
                     Compressed::Unknown => {
                         // What could not be compressed in time is sent as it is, this time.
-                        self.course.reuse.depends.on(Depends::SECOND);
+                        self.state.reuse.depends.on(Depends::SECOND);
                         return vary;
                     }
                 };
-                self.course.features.compression.lengths = Some((whole, u64::from(body.len())));
+                self.state.features.compression.lengths = Some((whole, u64::from(body.len())));
                 answer.body = AnswerBody::Memory(body);
             }
             AnswerBody::File(_)
@@ -215,15 +215,15 @@ impl Runner<'_> {
             | AnswerBody::Memory(_)
             | AnswerBody::Upstream(_)
             | AnswerBody::Sliced(..) => {
-                let takes_little = self.replies.flow(self.course.id).welcome() < ENCODED_ROOM;
+                let takes_little = self.replies.flow(self.state.id).welcome() < ENCODED_ROOM;
                 if takes_little || self.rest.makings.count() > ENCODED_MAX {
                     // Each of them holds memory for as long as its client takes.
-                    self.course.reuse.depends.on(Depends::SECOND);
+                    self.state.reuse.depends.on(Depends::SECOND);
                     return vary;
                 }
                 let level = rules.level_by_piece(coding);
                 let Some(encoder) = self.rest.encoders.take(coding, level) else {
-                    self.course.reuse.depends.on(Depends::SECOND);
+                    self.state.reuse.depends.on(Depends::SECOND);
                     return vary;
                 };
                 let filter = Filter::encode(encoder, (coding, level));

@@ -2,9 +2,9 @@
 //! each turn.
 
 use crate::engine::body_filters::send::{PIECE, TURN};
-use crate::engine::course::Course;
 use crate::engine::filtered_body::Filtering;
 use crate::engine::passing::Passing;
+use crate::engine::request_state::RequestState;
 use crate::engine::scope::Clock;
 use crate::engine::waits::{On, Pull};
 use crate::engine::{Engine, Rest};
@@ -39,7 +39,7 @@ enum Progress {
 impl Engine {
     /// An answer that is made has its first turn.
     pub(in crate::engine) fn begin_making(&mut self, replies: &mut dyn Replies, token: u32) {
-        let Some(id) = self.rest.requests.get(token).map(|course| course.id) else {
+        let Some(id) = self.rest.requests.get(token).map(|state| state.id) else {
             return;
         };
         self.make_more(replies, token);
@@ -86,10 +86,10 @@ impl Engine {
     pub(in crate::engine) fn make_more(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         self.rest.clock.now = now;
-        let Some(course) = self.rest.requests.get_mut(token) else { return };
-        let Some(mut filtering) = course.reply.filtering.take() else { return };
+        let Some(state) = self.rest.requests.get_mut(token) else { return };
+        let Some(mut filtering) = state.reply.filtering.take() else { return };
         filtering.is_ready = false;
-        let (id, inner, of_file) = (course.id, course.wait.inner, filtering.of_file);
+        let (id, inner, of_file) = (state.id, state.wait.inner, filtering.of_file);
         let progress = self.rest.progress(replies, token, &mut filtering);
         match progress {
             // What came of it is sent, and its client can tell that it is not all.
@@ -127,8 +127,8 @@ impl Engine {
             }
             Progress::Waits(On::Clock(_) | On::Place | On::Room | On::Source | On::Helper) => {}
         }
-        if let Some(course) = self.rest.requests.get_mut(token) {
-            course.reply.filtering = Some(filtering);
+        if let Some(state) = self.rest.requests.get_mut(token) {
+            state.reply.filtering = Some(filtering);
         }
         self.rest.read_more(replies, token);
         if of_file {
@@ -142,13 +142,13 @@ impl Engine {
 impl Rest {
     /// Whether an answer is being made.
     fn is_made(&self, token: u32, id: ExchangeId) -> bool {
-        self.requests.of((token, id)).is_some_and(|course| course.reply.filtering.is_some())
+        self.requests.of((token, id)).is_some_and(|state| state.reply.filtering.is_some())
     }
 
     /// Whether a request waits for no time.
     fn waits_untimed(&self, token: u32) -> bool {
-        let course = self.requests.get(token);
-        course.is_some_and(|course| course.wait.ticket.is_none())
+        let state = self.requests.get(token);
+        state.is_some_and(|state| state.wait.ticket.is_none())
     }
 
     fn progress(&mut self, replies: &mut dyn Replies, token: u32, filtering: &mut Filtering) -> Progress {
@@ -156,14 +156,14 @@ impl Rest {
         let queued_max = self.makings.queued_max();
         let mut share = SHARE.min(self.makings.left);
         let before = share;
-        let Some(mut course) = self.requests.take(token) else {
+        let Some(mut state) = self.requests.take(token) else {
             return Progress::Broken;
         };
         let progress = loop {
             if filtering.finished || !filtering.begun {
                 break if filtering.finished { Progress::Finished } else { Progress::Waits(On::Source) };
             }
-            let flow = replies.flow(course.id);
+            let flow = replies.flow(state.id);
             let mut room = queued_max.saturating_sub(flow.unsent).min(flow.room);
             if room == 0 {
                 break Progress::Waits(On::Room);
@@ -177,9 +177,9 @@ impl Rest {
             }
             let most = room.min(PIECE);
             let made = if filtering.postponed.is_some() {
-                self.some_in_order(replies, (token, &mut course), filtering, most, (&mut share, &clock))
+                self.some_in_order(replies, (token, &mut state), filtering, most, (&mut share, &clock))
             } else {
-                course.some(replies, filtering, most, (&mut share, &clock))
+                state.some(replies, filtering, most, (&mut share, &clock))
             };
             let (length, ended) = match made {
                 Err(Broken) => break Progress::Broken,
@@ -187,24 +187,24 @@ impl Rest {
                 Ok(Pull::End(length)) => (length, true),
                 Ok(Pull::Waits(_)) if share == 0 => break Progress::Hungry,
                 // What waits is all that there will be: what is within it comes first.
-                Ok(Pull::Waits(On::Source)) if filtering.is_all_of_cut() || !course.has_source(filtering) => {
+                Ok(Pull::Waits(On::Source)) if filtering.is_all_of_cut() || !state.has_source(filtering) => {
                     break Progress::Cut;
                 }
                 Ok(Pull::Waits(on)) => break Progress::Waits(on),
             };
             filtering.told += length;
             self.makings.moved |= length > 0 && filtering.postponed.is_some();
-            course.sent.body += length;
+            state.sent.body += length;
             if ended {
-                course.features.compression.lengths = filtering.encoded().map(|whole| (whole, filtering.told));
-                let trailers = course.trailers(&clock);
-                replies.finish(course.id, &trailers);
+                state.features.compression.lengths = filtering.encoded().map(|whole| (whole, filtering.told));
+                let trailers = state.trailers(&clock);
+                replies.finish(state.id, &trailers);
                 filtering.finished = true;
             } else if share == 0 {
                 break Progress::Hungry;
             }
         };
-        self.requests.put(token, course);
+        self.requests.put(token, state);
         self.makings.left = self.makings.left.saturating_sub(before - share);
         if filtering.finished {
             filtering.pipeline.give_back(&mut self.encoders);
@@ -216,7 +216,7 @@ impl Rest {
     }
 }
 
-impl Course {
+impl RequestState {
     /// Queues at most about `most` bytes more.
     pub(in crate::engine) fn some(
         &mut self,

@@ -2,8 +2,8 @@
 //! reason: they are made a piece at a time, as their clients take them, within a
 //! budget of each turn.
 
-use crate::engine::course::CourseState;
 use crate::engine::filtered_body::{AnswerLength, Filtering, Made, Making};
+use crate::engine::request_state::RequestStage;
 use crate::engine::runner::{Flow, Runner};
 use crate::filters::Broken;
 use crate::program::Block;
@@ -40,7 +40,7 @@ impl Runner<'_> {
         let adds = making.postponed.as_ref().is_some_and(|postponed| postponed.adds());
         filtering.postponed = making.postponed;
         // Nothing is made of it that its client does not take.
-        let fits = bytes <= self.replies.flow(self.course.id).welcome();
+        let fits = bytes <= self.replies.flow(self.state.id).welcome();
         let whole = !of_file && !comes && bytes as u64 <= WHOLE_MAX && pace.is_none() && !adds && fits;
         if whole && !filtering.pipeline.is_empty() && !self.expects_trailers() {
             let mut out = Vec::new();
@@ -50,7 +50,7 @@ impl Runner<'_> {
             }
             match filtering.step((&mut out, WHOLE_OUT_MAX), &mut budget, &mut self.scope()) {
                 Ok(true) => {
-                    self.course.features.compression.lengths = filtering.pipeline.encoded().map(|whole| (whole, 0));
+                    self.state.features.compression.lengths = filtering.pipeline.encoded().map(|whole| (whole, 0));
                     filtering.pipeline.give_back(&mut self.rest.encoders);
                     return Made::Whole(out);
                 }
@@ -70,7 +70,7 @@ impl Runner<'_> {
         let made = filtering.step((&mut out, WHOLE_OUT_MAX), &mut budget, &mut self.scope());
         let Ok(ended) = made else { return Made::Broken };
         let Some(postponed) = &mut filtering.postponed else { return Made::Broken };
-        let include = self.course.within.include.take();
+        let include = self.state.within.include.take();
         if ended && include.is_none() {
             let mut coded = Vec::new();
             let whole = out.len();
@@ -89,7 +89,7 @@ impl Runner<'_> {
                         _ => return Made::Broken,
                     }
                 }
-                self.course.features.compression.lengths = Some((whole as u64, 0));
+                self.state.features.compression.lengths = Some((whole as u64, 0));
                 postponed.coding.give_back(&mut self.rest.encoders);
             }
             filtering.pipeline.give_back(&mut self.rest.encoders);
@@ -97,9 +97,9 @@ impl Runner<'_> {
         }
         postponed.push_own(out);
         if let Some(include) = include {
-            self.course.reuse.depends.on(crate::engine::course::Depends::OTHER);
-            self.replies.be_patient(self.course.id);
-            self.rest.place((self.token, self.course), self.request, postponed, *include);
+            self.state.reuse.depends.on(crate::engine::request_state::Depends::OTHER);
+            self.replies.be_patient(self.state.id);
+            self.rest.place((self.token, self.state), self.request, postponed, *include);
         }
         Made::Begun(filtering, None)
     }
@@ -111,15 +111,15 @@ impl Runner<'_> {
         first: Option<&Body>,
         reply: &Reply<'_>,
     ) -> Flow {
-        let id = self.course.id;
-        self.course.sent.head = filtering.begin(self.replies, id, self.request, reply);
+        let id = self.state.id;
+        self.state.sent.head = filtering.begin(self.replies, id, self.request, reply);
         if let Some(body) = first {
             self.replies.body(id, Piece::Body(body, (0, body.len())));
-            self.course.sent.body += u64::from(body.len());
+            self.state.sent.body += u64::from(body.len());
             filtering.told += u64::from(body.len());
         }
-        self.course.reply.filtering = Some(Box::new(filtering));
-        self.course.wait.state = CourseState::Sends;
+        self.state.reply.filtering = Some(Box::new(filtering));
+        self.state.wait.stage = RequestStage::Sends;
         Flow::Done
     }
 
@@ -130,8 +130,8 @@ impl Runner<'_> {
 
     /// Whether fields follow the body.
     pub(in crate::engine) fn expects_trailers(&self) -> bool {
-        let block = self.loaded.program.block(self.course.route.block).filter(|_| self.course.within.sub.is_none());
-        block.is_some_and(|block| expects_trailers(block, self.course.sent.status))
+        let block = self.loaded.program.block(self.state.route.block).filter(|_| self.state.within.sub.is_none());
+        block.is_some_and(|block| expects_trailers(block, self.state.sent.status))
     }
 }
 

@@ -1,12 +1,12 @@
 //! What filters and trailers ask of the request whose content they have.
 
-use crate::engine::course::Course;
+use crate::engine::request_state::RequestState;
 use crate::engine::scope::{Clock, Scope};
 use crate::engine::text::put_field;
 use crate::filters::{FilterValues, Include, SsiValues};
 use std::rc::Rc;
 
-impl Course {
+impl RequestState {
     /// What its filters and trailers ask for.
     pub(in crate::engine) fn with_scope<T>(
         &mut self,
@@ -34,7 +34,7 @@ impl Course {
         self.with_scope(clock, |scope| {
             for field in block.fields.trailers.iter().filter(|field| safe || field.always) {
                 // Each may be made of those before it.
-                scope.course.sent.trailers.clone_from(&lines);
+                scope.state.sent.trailers.clone_from(&lines);
                 let value = scope.get(&field.value);
                 if !value.is_empty() {
                     put_field(&field.name, &value, &mut lines);
@@ -63,24 +63,24 @@ impl FilterValues for Scope<'_> {
     }
 
     fn ssi(&mut self) -> &mut SsiValues {
-        self.course.within.ssi.get_or_insert_default()
+        self.state.within.ssi.get_or_insert_default()
     }
 
     fn path(&mut self) -> Vec<u8> {
-        self.course.route.uri.clone()
+        self.state.route.uri.clone()
     }
 
     fn include(&mut self, include: Include) -> bool {
-        if let Some(why) = self.course.refuses_sub() {
+        if let Some(why) = self.state.refuses_sub() {
             let (_, text) = why.told(&include.uri);
             Scope::tell(self, || text);
             return false;
         }
-        self.course.within.include = Some(Box::new(include));
+        self.state.within.include = Some(Box::new(include));
         true
     }
 
     fn waits(&self) -> bool {
-        self.course.within.include.is_some()
+        self.state.within.include.is_some()
     }
 }

@@ -20,7 +20,7 @@ mod values;
 mod wait;
 mod within;
 
-use super::course_body::CourseBody;
+use super::body_progress::BodyProgress;
 use super::loaded::Loaded;
 pub(super) use client::Client;
 use exchange::{About, ExchangeId, Ready, Replies, Transport};
@@ -32,13 +32,13 @@ pub(super) use route::{Phase, Route};
 use semantics::{Method, OwnedRequest, Request};
 use std::rc::Rc;
 pub(super) use values::VariableMemory;
-pub(super) use wait::{CourseState, Tried, Waiting};
+pub(super) use wait::{RequestStage, Tried, Waiting};
 use wire::Time;
 use within::Within;
 
 /// A request under way.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub(crate) struct RequestState {
     pub id: ExchangeId,
     pub loaded: Rc<Loaded>,
     pub about: About,
@@ -52,7 +52,7 @@ pub(crate) struct Course {
     /// Its body was too long.
     pub too_long: bool,
     /// The request's body, if it has one.
-    pub(super) body: Option<Box<CourseBody>>,
+    pub(super) body: Option<Box<BodyProgress>>,
     /// What features know of it.
     pub features: FeatureParts,
     pub route: Route,
@@ -68,7 +68,7 @@ pub(crate) struct Course {
     pub series: u16,
 }
 
-impl Course {
+impl RequestState {
     pub fn new(loaded: Rc<Loaded>, id: ExchangeId) -> Self {
         Self {
             id,

@@ -1,16 +1,16 @@
 //! What is known of requests within a request, and of the one that a request is within.
 
 use crate::engine::sliced::Slices;
-use crate::engine::sub_course::{ChildCourses, SubCourse};
+use crate::engine::subrequest::{Subrequest, Subrequests};
 use crate::filters::{Include, SsiValues};
 
 /// What ties a request to others.
 #[derive(Debug, Default)]
 pub(crate) struct Within {
     /// It is a request within another.
-    pub sub: Option<Box<SubCourse>>,
+    pub sub: Option<Box<Subrequest>>,
     /// It has made such.
-    pub children: Option<Box<ChildCourses>>,
+    pub children: Option<Box<Subrequests>>,
     /// Its answer is asked for by slices.
     pub slices: Option<Box<Slices>>,
     /// What commands of SSI have set: of a main request, all of those within it.

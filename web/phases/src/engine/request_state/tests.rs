@@ -7,8 +7,8 @@ use files::Stamp;
 use std::cell::Cell;
 use std::sync::Arc;
 
-fn new() -> Course {
-    Course::new(Rc::new(Loaded::new(Arc::new(Program::default()), None, None, None)), ExchangeId::NOBODY)
+fn new() -> RequestState {
+    RequestState::new(Rc::new(Loaded::new(Arc::new(Program::default()), None, None, None)), ExchangeId::NOBODY)
 }
 
 fn used_route() -> Route {
@@ -32,10 +32,10 @@ fn used_route() -> Route {
 }
 
 /// Another than it is at first, in all that a request may have changed.
-fn used() -> Course {
+fn used() -> RequestState {
     let request = Request::NONE;
     let kept = KeptContent { media_type: Some(b"text/css".to_vec()), charset: Some(b"utf-8".to_vec()) };
-    let mut course = Course {
+    let mut state = RequestState {
         request: Some(request.into()),
         refused: Some(400),
         too_long: true,
@@ -50,7 +50,7 @@ fn used() -> Course {
             ..Reuse::default()
         },
         wait: Waiting {
-            state: CourseState::Over,
+            stage: RequestStage::Over,
             ticket: Some(11),
             inner: Some(12),
             waited: true,
@@ -93,19 +93,19 @@ fn used() -> Course {
         series: 13,
         ..new()
     };
-    course.reuse.depends.on(Depends::OTHER);
-    course
+    state.reuse.depends.on(Depends::OTHER);
+    state
 }
 
 /// One request tells nothing of another that had its memory.
 #[test]
 fn nothing_is_left_of_a_request_but_its_memory() {
-    let mut course = used();
-    course.route.captures.begin(b"subject");
-    course.route.captures.set(0, 0..3);
-    course.forget();
-    assert_eq!(course.route.captures.get(0), None);
-    course.route.captures = Captures::default();
-    assert_eq!(format!("{course:?}"), format!("{:?}", new()));
+    let mut state = used();
+    state.route.captures.begin(b"subject");
+    state.route.captures.set(0, 0..3);
+    state.forget();
+    assert_eq!(state.route.captures.get(0), None);
+    state.route.captures = Captures::default();
+    assert_eq!(format!("{state:?}"), format!("{:?}", new()));
     assert_ne!(format!("{:?}", used()), format!("{:?}", new()), "what is seen so tells them apart");
 }

@@ -8,7 +8,7 @@ use features::ErrorLevel;
 
 /// The body of a request under way.
 #[derive(Debug)]
-pub(super) struct CourseBody {
+pub(super) struct BodyProgress {
     /// Its bytes, if they were told.
     pub length: Option<u64>,
     /// Of one in chunks: its bytes, if all of it came along with the head.
@@ -61,7 +61,7 @@ pub(super) enum BodyFailure {
     Gone,
 }
 
-impl CourseBody {
+impl BodyProgress {
     /// What follows a request's head.
     pub fn of(body: RequestBody) -> Option<Box<Self>> {
         let (length, at_hand) = match body {

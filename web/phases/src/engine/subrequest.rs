@@ -55,9 +55,9 @@ pub(crate) struct SubResult {
     pub slice: Option<Box<SliceAsked>>,
 }
 
-/// What a subrequest is, of its course.
+/// What a subrequest is, of its state.
 #[derive(Debug)]
-pub(crate) struct SubCourse {
+pub(crate) struct Subrequest {
     pub id: SubId,
     pub parent: (u32, ExchangeId),
     pub main: (u32, ExchangeId),
@@ -71,7 +71,7 @@ pub(crate) struct SubCourse {
 
 /// What a request has made of subrequests, while any are of interest.
 #[derive(Debug, Default)]
-pub(crate) struct ChildCourses {
+pub(crate) struct Subrequests {
     /// Those in all, of a main request with those of its subrequests.
     pub count: u32,
     /// Whether it may go on: who is asked, or what was said.
@@ -87,7 +87,7 @@ pub(crate) enum Permission {
     Said { code: u16, fields: usize, result: SubResult },
 }
 
-impl ChildCourses {
+impl Subrequests {
     /// Something was said of whether the request may go on. Whether it asked.
     pub fn say(&mut self, result: SubResult) -> bool {
         match self.permission.take() {

@@ -2,7 +2,7 @@
 
 /// What a request that is kept is kept for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum CourseState {
+pub(crate) enum RequestStage {
     /// It runs.
     #[default]
     Runs,
@@ -42,7 +42,7 @@ pub(crate) enum Tried {
 /// What a request waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    pub state: CourseState,
+    pub stage: RequestStage,
     /// What the verifier, or who wakes it later, knows it by.
     pub ticket: Option<u64>,
     /// The handler's mark for files.
