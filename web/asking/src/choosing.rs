@@ -12,7 +12,7 @@ use crate::tries::{AskTry, NoteLevel};
 use crate::words::{connect_fault, link_fault};
 use app::Closed;
 use core::time::Duration;
-use exchange::{UpstreamAddress, UpstreamEvent, UpstreamId};
+use exchange::{LINGER, UpstreamAddress, UpstreamEvent, UpstreamId};
 use h2::ErrorCode;
 use proxy::next::Failure;
 use random::SplitMix64;
@@ -437,17 +437,17 @@ impl Ask {
         // Nobody is told a second time that its server has ended.
         if !(complete && keeps && sent && !self.reading.ended) {
             if complete && sent {
-                turn.io.let_go(link);
+                turn.io.let_go(link, LINGER);
             } else if complete || sent || self.stage == AskStage::Connects {
                 turn.io.cut(link);
             } else {
                 // Its server sees by the framing that something is missing, and may be saying something.
-                turn.io.let_go_slowly(link, PARTING);
+                turn.io.let_go(link, PARTING);
             }
             return;
         }
         if !self.keep(turn, link) {
-            turn.io.let_go(link);
+            turn.io.let_go(link, LINGER);
         }
     }
 

@@ -56,6 +56,7 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
     /// [`exchange::Replies::reply`].
     pub fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         let bytes = self.head(id, request, reply);
+        let body = if request.method() == Method::Head { &[] } else { body };
         if bytes > 0 {
             if let Some(one) = self.begun(id) {
                 body.iter().for_each(|piece| _ = one.push(*piece));
@@ -74,12 +75,11 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         let fields = ready.field_lines();
         let reply = Reply { status: Status::OK, length: Some(length), fields: &fields, reason: None };
         let piece = [Piece::Body(body, (start, body.len()))];
-        let _ = self.reply(id, request, &reply, if request.method() == Method::Head { &[] } else { &piece });
+        let _ = self.reply(id, request, &reply, &piece);
     }
 
-    /// [`exchange::Replies::interim`].
-    pub fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
-        let Some(conn) = self.waiting(id).filter(|_| status.is_interim()).map(|one| one.conn) else { return 0 };
+    fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
+        let Some(conn) = self.waiting(id).map(|one| one.conn) else { return 0 };
         let head = self.connections.written_head(conn, (status, None), fields);
         let Some((one, head)) = self.waiting(id).zip(head) else { return 0 };
         let bytes = head.bytes;
@@ -91,7 +91,15 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
 
     /// [`exchange::Replies::begin`].
     pub fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
-        self.head(id, request, reply)
+        if reply.status == Status::SWITCHING_PROTOCOLS {
+            // A stream has no connection that could become its handler's.
+            self.stop(id, Stop::Reset);
+            0
+        } else if reply.status.is_interim() {
+            self.interim(id, reply.status, reply.fields)
+        } else {
+            self.head(id, request, reply)
+        }
     }
 
     /// [`exchange::Replies::body`].
@@ -171,6 +179,9 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
 
     /// [`exchange::Replies::read`].
     pub fn read(&mut self, id: ExchangeId, most: Option<u64>) {
+        if most == Some(0) {
+            return self.refuse_body(id);
+        }
         let now = self.net.now();
         let Some(one) = self.under_way(id).filter(|one| one.body.taken) else { return };
         if let Some(most) = most {
@@ -182,8 +193,8 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         self.connections.stir(conn);
     }
 
-    /// [`exchange::Replies::refuse_body`].
-    pub fn refuse_body(&mut self, id: ExchangeId) {
+    /// What there is of the request's body is nobody's, and so is what comes.
+    fn refuse_body(&mut self, id: ExchangeId) {
         let Some(one) = self.under_way(id) else { return };
         one.body.taken = false;
         one.body.free += one.body.held.len();

@@ -2,9 +2,7 @@
 
 use crate::answering::H1Replies;
 use app::{Net, PathFigures};
-use connections::page::Page;
 use connections::{BodyPace, FINISHED, State, TAKES_BODY, Tick};
-use core::net::SocketAddr;
 use exchange::{
     About, ExchangeId, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
 };
@@ -19,6 +17,7 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
 
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         let Some((id, ending)) = self.unanswered(id) else { return self.carried().reply(id, request, reply, body) };
+        let body = if request.method() == Method::Head { &[] } else { body };
         let lengths = self.queue(id, reply, body, ending);
         self.over(id, request, reply.status, lengths, ending);
         lengths.0 as u64
@@ -44,19 +43,12 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         self.over(id, request, Status::OK, (ready.head_len(ending), sent), ending);
     }
 
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        let page = Page::new(status, fields);
-        let body = page.body();
-        let body = if request.method() == Method::Head { &[][..] } else { &body };
-        self.reply(id, request, &page.reply(), body);
-    }
-
-    fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
-        self.send_interim(id, status, fields)
-    }
-
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
-        self.begin_as(id, request, reply, end)
+        match reply.status {
+            Status::SWITCHING_PROTOCOLS => self.open_tunnel(id, request, reply),
+            status if status.is_interim() => self.send_interim(id, request, reply),
+            _ => self.begin_as(id, request, reply, end),
+        }
     }
 
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
@@ -143,24 +135,19 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         self.set_patient(id);
     }
 
-    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
-        if self.unanswered(id).is_none() {
-            // A stream has no connection that could become its handler's.
-            self.carried().stop(id, Stop::Reset);
-            return 0;
-        }
-        self.open_tunnel(id, request, reply)
-    }
-
     fn read(&mut self, id: ExchangeId, most: Option<u64>) {
         if self.asked(id).is_none() {
             return self.carried().read(id, most);
         }
-        let Some(most) = most else {
-            if let Some((id, _)) = self.asked(id) {
-                self.net.resume(id);
+        let most = match most {
+            Some(0) => return self.refuse_body(id),
+            Some(most) => most,
+            None => {
+                if let Some((id, _)) = self.asked(id) {
+                    self.net.resume(id);
+                }
+                return;
             }
-            return;
         };
         let begins = self.net.now();
         let now = Tick::of(begins);
@@ -198,10 +185,6 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         }
     }
 
-    fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
-        self.net.peer(self.conn_of(id)?)
-    }
-
     fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
         self.net.path_figures(self.conn_of(id)?)
     }
@@ -226,15 +209,6 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         match self.asked(id) {
             Some((_, conn)) => conn.ending = conn.ending.and(false),
             None => self.carried().set_last(id),
-        }
-    }
-
-    fn refuse_body(&mut self, id: ExchangeId) {
-        if let Some((_, conn)) = self.asked(id) {
-            conn.ending = conn.ending.and(false);
-            self.connections.counters.bodies_refused += 1;
-        } else {
-            self.carried().refuse_body(id);
         }
     }
 

@@ -38,7 +38,7 @@ impl<H: Handler> H1<H> {
 impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// Queues the head behind which the connection is the handler's.
     pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
-        let Some((id, _)) = self.unanswered(id) else { return 0 };
+        let Some((id, _)) = self.unanswered(id) else { return self.carried().begin(id, request, reply) };
         let reply = Reply { length: None, ..*reply };
         let conn = self.send_head(id, request, &reply, (Ending::GOES_ON, false));
         // No request follows.
@@ -48,6 +48,15 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
         self.connections.watch_progress(self.net, id);
         self.net.resume(id);
         head.into()
+    }
+
+    /// The request's body is longer than it may be.
+    #[cold]
+    pub(crate) fn refuse_body(&mut self, id: ExchangeId) {
+        if let Some((_, conn)) = self.asked(id) {
+            conn.ending = conn.ending.and(false);
+            self.connections.counters.bodies_refused += 1;
+        }
     }
 
     /// Its handler has time limits of its own.

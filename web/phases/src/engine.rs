@@ -325,6 +325,13 @@ impl Engine {
         self.rest.ready.clear();
     }
 
+    /// Opens its logs again.
+    pub fn reopen_logs(&self) {
+        if let Some(logs) = self.loaded.logs.borrow().as_ref() {
+            logs.reopen();
+        }
+    }
+
     /// Looks every path up again before it is used, whatever is known of it.
     pub fn forget(&mut self) {
         self.files.forget();

@@ -131,6 +131,14 @@ impl Server {
         self.h1.handler.reload();
     }
 
+    /// Opens the access logs again: for log rotation.
+    pub fn reopen_log(&self) {
+        if let Some(log) = &self.h1.connections.log {
+            log.reopen();
+        }
+        self.h1.handler.reopen_logs();
+    }
+
     /// Looks every path up again before it is used, whatever is known of it:
     /// for a reload. What connections are being sent they get to the end.
     pub fn forget_files(&mut self) {
@@ -235,14 +243,6 @@ impl<H: Handler> Server<H> {
     pub fn set_wall_clock(&mut self, clock: WallClock) {
         self.h1.connections.clock = clock;
         self.h1.connections.next_second = Time::ZERO;
-    }
-
-    /// Opens the access logs again: for log rotation.
-    pub fn reopen_log(&self) {
-        if let Some(log) = &self.h1.connections.log {
-            log.reopen();
-        }
-        self.h1.handler.reopen_logs();
     }
 
     /// From now on every response is the last on its connection and says so,

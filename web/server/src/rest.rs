@@ -19,7 +19,7 @@ pub(crate) enum Rest {
 impl<H: Handler> Server<H> {
     /// What follows from what the handler is.
     pub(crate) fn settle_handler(&mut self) {
-        self.h1.connections.notes_ready = self.h1.handler.notes_ready();
+        self.h1.connections.notes_ready = self.h1.handler.rules().notes_ready;
         self.h1.connections.tells_all = self.h1.connections.log.is_some() || trace::is_on();
         self.settle_rest();
         self.settle_series();
@@ -29,7 +29,7 @@ impl<H: Handler> Server<H> {
     pub(crate) fn settle_rest(&mut self) {
         self.may_rest = match &self.h1.handler {
             _ if self.handshakes.on || self.h1.connections.log.is_some() || !self.services.is_empty() => Rest::Never,
-            handler => match handler.rests() {
+            handler => match handler.rules().rests {
                 Rests::Always => Rest::Always,
                 Rests::Sometimes => Rest::AsHandler,
                 Rests::Never => Rest::Never,

@@ -8,8 +8,8 @@ use app::Wake;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Intake, OpeningFault, Prepared, Ready, Refused, Replies,
-    RequestBody, Rests, UpstreamEvent, UpstreamId,
+    Asked, BodyCut, ExchangeId, Gone, Handler, HandlerRules, HeadWriter, OpeningFault, Prepared, Ready, ReadySent,
+    Refused, Replies, RequestBody, UpstreamEvent, UpstreamId,
 };
 use files::{Files, Reader};
 use semantics::Request;
@@ -131,6 +131,24 @@ impl SiteHandler {
         }
     }
 
+    /// Tells `each` the address ranges of what requests go through, but for what is known to be in
+    /// another NUMA domain.
+    pub fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        match self {
+            Self::Files(files) => files.memory(each),
+            Self::Fixed(fixed) => fixed.memory(each),
+            Self::Engine(engine) => engine.files().memory(each),
+            Self::Worked(worked) => worked.inner().memory(each),
+        }
+    }
+
+    /// Opens the logs that its configuration has again: for log rotation.
+    pub fn reopen_logs(&self) {
+        if let Self::Engine(engine) = self {
+            engine.reopen_logs();
+        }
+    }
+
     /// What runs its configuration, if it has one.
     #[must_use]
     pub const fn engine(&self) -> Option<&Engine> {
@@ -176,8 +194,8 @@ impl HandlerChange {
 }
 
 impl Handler for SiteHandler {
-    fn intake(&self) -> Intake {
-        each!(self, handler => handler.intake())
+    fn rules(&self) -> HandlerRules {
+        each!(self, handler => handler.rules())
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
@@ -234,19 +252,6 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_second(second, date, now));
     }
 
-    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        each!(self, handler => handler.memory(each));
-    }
-
-    fn rests(&self) -> Rests {
-        match self {
-            SiteHandler::Files(_) => Rests::Sometimes,
-            SiteHandler::Engine(engine) => engine.rests(),
-            SiteHandler::Fixed(fixed) => fixed.rests(),
-            SiteHandler::Worked(_) => Rests::Never,
-        }
-    }
-
     #[inline(always)]
     fn is_at_rest(&self) -> bool {
         match self {
@@ -274,10 +279,6 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.working())
     }
 
-    fn reopen_logs(&self) {
-        each!(self, handler => handler.reopen_logs());
-    }
-
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, refused: Refused<'_>) -> bool {
         each!(self, handler => handler.on_refused(replies, id, refused))
     }
@@ -298,14 +299,13 @@ impl Prepared for SiteHandler {
         }
     }
 
-    fn tells_requests_apart(&self) -> bool {
-        matches!(self, Self::Engine(_))
-    }
-
+    #[inline(always)]
     fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
         match self {
+            Self::Files(files) => files.ready_for(asked, second),
+            Self::Fixed(fixed) => fixed.ready_for(asked, second),
             Self::Engine(engine) => engine.ready_for(asked, second),
-            Self::Files(_) | Self::Fixed(_) | Self::Worked(_) => None,
+            Self::Worked(_) => None,
         }
     }
 
@@ -313,17 +313,7 @@ impl Prepared for SiteHandler {
         each!(self, handler => handler.make_closing(asked))
     }
 
-    fn notes_ready(&self) -> bool {
-        each!(self, handler => handler.notes_ready())
-    }
-
-    fn on_ready_sent<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        id: ExchangeId,
-        request: &Request<'_>,
-        sent: (Option<u64>, u64),
-    ) {
+    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: &ReadySent) {
         each!(self, handler => handler.on_ready_sent(replies, id, request, sent));
     }
 }

@@ -3,8 +3,7 @@
 
 use crate::config::RequestWork;
 use app::Wake;
-use core::ops::Range;
-use exchange::{Asked, ExchangeId, Gone, Handler, Intake, Prepared, Replies, RequestBody};
+use exchange::{Asked, ExchangeId, Gone, Handler, HandlerRules, Page, Prepared, Replies, RequestBody};
 use semantics::date::HttpDate;
 use semantics::{OwnedRequest, Request, Status};
 use std::collections::VecDeque;
@@ -90,8 +89,8 @@ impl<H> Worked<H> {
 impl<H: Handler> Handler for Worked<H> {
     #[cold]
     #[inline(never)]
-    fn intake(&self) -> Intake {
-        self.inner.intake()
+    fn rules(&self) -> HandlerRules {
+        HandlerRules { intake: self.inner.rules().intake, ..HandlerRules::default() }
     }
 
     #[cold]
@@ -117,7 +116,8 @@ impl<H: Handler> Handler for Worked<H> {
         match self.place(id, mark).and_then(Option::take) {
             Some((id, request)) => {
                 self.waiting -= 1;
-                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"");
+                let page = Page::new(Status::SERVICE_UNAVAILABLE, b"");
+                replies.reply(id, &request.get(), &page.reply(), &page.body());
                 false
             }
             None => self.inner.on_late(replies, id),
@@ -164,12 +164,6 @@ impl<H: Handler> Handler for Worked<H> {
 
     #[cold]
     #[inline(never)]
-    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        self.inner.memory(each);
-    }
-
-    #[cold]
-    #[inline(never)]
     fn looks_ahead(&mut self) -> bool {
         self.inner.looks_ahead()
     }
@@ -189,12 +183,6 @@ impl<H: Handler> Handler for Worked<H> {
     #[inline(never)]
     fn working(&self) -> u32 {
         u32::try_from(self.waiting).unwrap_or(u32::MAX).saturating_add(self.inner.working())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn reopen_logs(&self) {
-        self.inner.reopen_logs();
     }
 }
 

@@ -4,7 +4,7 @@
 
 use app::Wake;
 use exchange::{
-    ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
+    ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Page, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
     RequestBody, Stop,
 };
 use files::{Directory, ReaderKind};
@@ -75,9 +75,6 @@ impl Replies for Lines {
         let reply =
             Reply { status: Status::OK, length: Some(u64::from(body.len() - start)), fields: b"", reason: None };
         self.reply(id, request, &reply, &[Piece::Body(body, (start, body.len()))]);
-    }
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        self.reply(id, request, &Reply { status, length: None, fields, reason: None }, &[]);
     }
     fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>, _end: ReplyEnd) -> u64 {
         if let Some(asked) = self.get(id) {
@@ -225,6 +222,13 @@ fn large() -> Vec<u8> {
     (0..3 << 20).map(|at: u32| at as u8).collect()
 }
 
+/// What a status is answered with.
+fn page(status: Status) -> (String, Vec<u8>) {
+    let page = Page::new(status, b"");
+    let [Piece::Bytes(text)] = page.body() else { panic!("a page is text") };
+    (format!("{} {}", status.code(), page.length()), text.to_vec())
+}
+
 #[test]
 fn handlers_do_not_know_who_carries_them() {
     let large = large();
@@ -232,9 +236,9 @@ fn handlers_do_not_know_who_carries_them() {
     let mut files = World::new(&folder.content());
     for _ in 0..2 {
         assert_eq!(files.answer("/small"), ("200 5".into(), b"small".to_vec()));
-        assert_eq!(files.answer("/none"), ("404 0".into(), Vec::new()));
-        assert_eq!(files.answer("/folder"), ("301 0".into(), Vec::new()));
-        assert_eq!(files.answer("/../small"), ("400 0".into(), Vec::new()));
+        assert_eq!(files.answer("/none"), page(Status::NOT_FOUND));
+        assert_eq!(files.answer("/folder"), page(Status::MOVED_PERMANENTLY));
+        assert_eq!(files.answer("/../small"), page(Status::BAD_REQUEST));
         let (line, body) = files.answer("/large");
         assert_eq!((line.as_str(), body == large), ("200 3145728", true));
     }

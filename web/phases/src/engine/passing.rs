@@ -5,7 +5,7 @@ use super::Rest;
 use super::filtered_body::Filtering;
 use super::request_state::RequestStage;
 use exchange::{About, ExchangeId, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams};
-use semantics::{Request, Status};
+use semantics::Request;
 use wire::Time;
 
 /// What files see of the carrier.
@@ -53,10 +53,6 @@ impl Replies for Passing<'_> {
 
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
         self.replies.reply_ready(id, request, ready);
-    }
-
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        self.replies.reply_status(id, request, status, fields);
     }
 
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {

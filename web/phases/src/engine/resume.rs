@@ -5,7 +5,7 @@ use super::passing::Passing;
 use super::request_state::{RequestStage, RequestState};
 use super::runner::{Flow, Runner};
 use asking::AskStage;
-use exchange::Replies;
+use exchange::{Page, Replies};
 use features::ErrorLevel;
 use semantics::{OwnedRequest, Request, Status};
 use std::rc::Rc;
@@ -169,7 +169,10 @@ impl Engine {
         let Some((mut state, request)) = self.rest.requests.take_apart(token) else { return };
         let unavailable = Status::SERVICE_UNAVAILABLE;
         (state.sent.status, state.sent.complete) = (unavailable.code(), true);
-        replies.reply_status(state.id, &request.get(), unavailable, b"Retry-After: 1\r\n");
+        let page = Page::new(unavailable, b"Retry-After: 1\r\n");
+        // Of what is within another, nothing.
+        let body = if state.within.sub.is_some() { &[][..] } else { &page.body() };
+        replies.reply(state.id, &request.get(), &page.reply(), body);
         self.rest.log(&mut state, &request.get());
         self.rest.give_back(token, state);
     }

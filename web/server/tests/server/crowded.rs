@@ -6,8 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Prepared, Replies, Reply, ReplyEnd,
-    RequestBody, Speaks, Stop, UpstreamAddress,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, HandlerRules, HttpOpening, Intake, Listeners, Prepared, Replies, Reply,
+    ReplyEnd, RequestBody, Speaks, Stop, UpstreamAddress,
 };
 use server::{Config, Respond};
 use std::collections::BTreeMap;
@@ -27,8 +27,9 @@ struct Holds {
 }
 
 impl Handler for Holds {
-    fn intake(&self) -> Intake {
-        Intake { bodies: Bodies::Asked, ..Intake::default() }
+    fn rules(&self) -> HandlerRules {
+        let intake = Intake { bodies: Bodies::Asked, ..Intake::default() };
+        HandlerRules { intake, ..HandlerRules::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
@@ -41,7 +42,7 @@ impl Handler for Holds {
         match request.path() {
             b"/tunnel" => {
                 let reply = Reply { status: Status::SWITCHING_PROTOCOLS, length: None, fields: b"", reason: None };
-                replies.begin_tunnel(id, request, &reply);
+                replies.begin(id, request, &reply, ReplyEnd::Connection);
             }
             b"/begun" => {
                 let reply = Reply { status: Status::OK, length: Some(1 << 20), fields: b"", reason: None };

@@ -85,6 +85,11 @@ impl Engine {
         match self.0 {}
     }
 
+    /// Opens its logs again.
+    pub fn reopen_logs(&self) {
+        match self.0 {}
+    }
+
     /// Its files.
     #[must_use]
     pub const fn files(&self) -> &Files {

@@ -69,9 +69,6 @@ impl Replies for Carried {
     fn reply_ready(&mut self, _: ExchangeId, _: &Request<'_>, _: &Ready) {
         panic!("nothing is ready");
     }
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        self.reply(id, request, &Reply { status, length: None, fields, reason: None }, &[]);
-    }
     fn begin(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>, _: ReplyEnd) -> u64 {
         panic!("answers are whole");
     }
