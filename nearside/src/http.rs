@@ -9,7 +9,7 @@ use h1::server::{RequestLimits, Timeouts};
 use handshake::ServerTls;
 use semantics::{OwnedRequest, Request, Status};
 use server::exchange::{
-    self, Bodies, ExchangeId, Gone, Handler, HandlerRules, Intake, Page, Piece, Prepared, Replies, RequestBody,
+    self, Bodies, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, Page, Piece, Prepared, Replies, RequestBody,
 };
 #[cfg(feature = "tls")]
 use server::exchange::{Listeners, Speaks};
@@ -173,7 +173,7 @@ impl<S: Service> Handler for Answers<S> {
         if body != RequestBody::None {
             self.next = self.next.wrapping_add(1);
             self.bodies.insert(self.next, ((*request).into(), Vec::new()));
-            replies.set_mark(id, self.next);
+            replies.set(id, &ExchangeSettings::marked(self.next));
         } else {
             self.answer(replies, id, request, &[]);
         }

@@ -7,7 +7,7 @@ use crate::room;
 use crate::table::Connections;
 use crate::trace;
 use app::{ConnId, Net};
-use exchange::{About, ExchangeId, LocalAddress, Opening, Piece, Ready, Reply, ReplyFlow, Stop};
+use exchange::{About, ExchangeId, ExchangeSettings, LocalAddress, Opening, Piece, Ready, Reply, ReplyFlow, Stop};
 use latency::Pace;
 use semantics::{Method, Request, Status};
 use std::collections::VecDeque;
@@ -170,13 +170,6 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         }
     }
 
-    /// [`exchange::Replies::be_patient`].
-    pub fn be_patient(&mut self, id: ExchangeId) {
-        if let Some(one) = self.under_way(id) {
-            one.exchange.patient = true;
-        }
-    }
-
     /// [`exchange::Replies::read`].
     pub fn read(&mut self, id: ExchangeId, most: Option<u64>) {
         if most == Some(0) {
@@ -204,33 +197,17 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         self.connections.stir(conn);
     }
 
-    /// [`exchange::Replies::set_last`].
-    pub fn set_last(&mut self, id: ExchangeId) {
-        let Some(conn) = self.under_way(id).map(|one| one.conn) else { return };
-        let requests = self.connections.conn(conn).map_or(0, |conn| conn.requests);
-        if let Some(carries) = self.connections.carrying(conn) {
-            carries.ends_at = carries.ends_at.min(requests);
-        }
-    }
-
-    /// [`exchange::Replies::set_terms`].
-    pub fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        if let Some(one) = self.under_way(id) {
-            one.terms = number;
-        }
-    }
-
-    /// [`exchange::Replies::set_series`].
-    pub fn set_series(&mut self, id: ExchangeId, series: u16) {
-        if let Some(one) = self.under_way(id) {
-            one.exchange.series = Some(series);
-        }
-    }
-
-    /// [`exchange::Replies::set_mark`].
-    pub fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        if let Some(one) = self.under_way(id) {
-            one.exchange.mark = Some(mark);
+    /// [`exchange::Replies::set`].
+    pub fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
+        let Some(one) = self.under_way(id) else { return };
+        one.exchange.set(settings);
+        one.terms = settings.terms.unwrap_or(one.terms);
+        let conn = one.conn;
+        if settings.last {
+            let requests = self.connections.conn(conn).map_or(0, |conn| conn.requests);
+            if let Some(carries) = self.connections.carrying(conn) {
+                carries.ends_at = carries.ends_at.min(requests);
+            }
         }
     }
 }

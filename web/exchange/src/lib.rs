@@ -18,7 +18,7 @@
 //! A request that is not answered within [`Handler::on_request`] waits: its
 //! client's next one is not read before it is ended. What a handler has to
 //! know of it, it keeps under a number that it leaves with the exchange
-//! ([`Replies::set_mark`]).
+//! ([`ExchangeSettings::mark`]).
 #![forbid(unsafe_code)]
 
 mod about;
@@ -37,6 +37,7 @@ mod prepared;
 mod proxy_protocol;
 mod ready;
 mod security;
+mod settings;
 mod upstreams;
 
 pub use about::{About, Gone, LocalAddress, Opening, Priority, Totals, Turn};
@@ -55,10 +56,10 @@ pub use prepared::{Prepared, ReadySent};
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
 pub use security::{ChosenTls, ClientSession, HandshakeFault, OpeningFault, Transport};
+pub use settings::ExchangeSettings;
 pub use upstreams::{LINGER, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
 use app::{PathFigures, Wake};
-use core::net::IpAddr;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use wire::Time;
@@ -67,7 +68,7 @@ use wire::Time;
 pub const HEAD_TERMS_MAX: usize = 8;
 
 /// So many terms of exchanges there may be, by the numbers that [`HttpOpening::terms`] and
-/// [`Replies::set_terms`] have.
+/// [`ExchangeSettings::terms`] have.
 pub const EXCHANGE_TERMS_MAX: usize = 32;
 
 /// A reply's head, but for what is the carrier's to say: date, server, and how
@@ -134,13 +135,6 @@ pub trait Replies: Upstreams {
     /// The exchange is over without the end of its reply, and its connection with it.
     fn stop(&mut self, id: ExchangeId, how: Stop);
 
-    /// What answers has time limits of its own: the exchange is not over because nothing is
-    /// queued for a while. Nor does it wait for the client: of its answer some may be queued that the
-    /// client does not take now ([`ReplyFlow::ahead`]).
-    fn be_patient(&mut self, id: ExchangeId) {
-        let _ = id;
-    }
-
     /// What [`Handler::on_body`] left of a body is to be offered again.
     ///
     /// With a number the handler reads, from now on, the body of a request of which it has taken
@@ -167,11 +161,6 @@ pub trait Replies: Upstreams {
         None
     }
 
-    /// The latency of an exchange is counted with this series.
-    fn set_series(&mut self, id: ExchangeId, series: u16) {
-        let _ = (id, series);
-    }
-
     /// What was said before the first request of its connection.
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
         let _ = id;
@@ -181,20 +170,11 @@ pub trait Replies: Upstreams {
     /// What was counted so far.
     fn totals(&self) -> Totals;
 
-    /// The reply to come is the last on its connection.
-    fn set_last(&mut self, id: ExchangeId);
-
-    /// From now on the connection has the terms of exchanges with this number, of those
-    /// that the carrier was told: how long its client may take for what follows.
-    fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        let _ = (id, number);
-    }
-
     /// How far the bytes of its reply, and of its body, have come.
     fn flow(&self, id: ExchangeId) -> ReplyFlow;
 
-    /// Leaves a number with an exchange that is not over.
-    fn set_mark(&mut self, id: ExchangeId, mark: u32);
+    /// Leaves this with an exchange that is not over.
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings);
 
     /// The number that was left with it.
     fn mark(&self, id: ExchangeId) -> Option<u32>;
@@ -296,13 +276,6 @@ pub trait Handler: Prepared {
         false
     }
 
-    /// Whom an exchange is with, where somebody who is believed told of another than its
-    /// connection's peer.
-    fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        let _ = (id, mark);
-        None
-    }
-
     /// The exchange is over before its end. `mark` was left with it.
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
         let _ = (id, mark, why);
@@ -327,14 +300,8 @@ pub trait Handler: Prepared {
         let _ = (second, date, now);
     }
 
-    /// Whether requests behind one that waits are to be told by
-    /// [`Handler::look_ahead`]; asked once after each request.
-    fn looks_ahead(&mut self) -> bool {
-        false
-    }
-
-    /// A request behind one that waits: what it will need may be fetched
-    /// meanwhile. Whether a further one is worth being told.
+    /// A request behind one that waits and [looks ahead](ExchangeSettings::looks_ahead): what it
+    /// will need may be fetched meanwhile. Whether a further one is worth being told.
     fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
         let _ = (request, now);
         false

@@ -180,7 +180,7 @@ pub struct Ready {
     ///
     /// [`Replies::series`]: crate::Replies::series
     pub series: u16,
-    /// The terms that its connection has then ([`crate::Replies::set_terms`]).
+    /// The terms that its connection has then ([`crate::ExchangeSettings::terms`]).
     pub terms: u8,
 }
 

@@ -10,7 +10,7 @@ use crate::worker::{Found, ReadOutcome};
 use app::Wake;
 use core::time::Duration;
 use exchange::{
-    Asked, Composed, ExchangeId, FieldLines, Gone, Handler, HandlerRules, Intake, MethodRules, Page, Part, Piece,
+    Asked, Composed, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, MethodRules, Page, Part, Piece,
     Prepared, Ready, Replies, Reply, RequestBody, Rests, compose, is_selected_whole,
 };
 use semantics::date::HttpDate;
@@ -105,11 +105,6 @@ impl Handler for Files {
         self.streams.on_second(second, now);
     }
 
-    fn looks_ahead(&mut self) -> bool {
-        self.ahead = AHEAD;
-        core::mem::take(&mut self.looks_ahead)
-    }
-
     /// With one look at a time, each would wait for the reader's thread and for
     /// ours.
     fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
@@ -196,7 +191,9 @@ impl Files {
             Answer::Streams(stream) => (None, Some(stream)),
         };
         let work = self.works.add(Work { id, request: Some(request), wait, stream, again, guest: None });
-        replies.set_mark(id, work.place);
+        self.ahead = AHEAD;
+        let looks_ahead = core::mem::take(&mut self.looks_ahead);
+        replies.set(id, &ExchangeSettings { looks_ahead, ..ExchangeSettings::marked(work.place) });
         match wait {
             Some(entry) => self.store.entry(entry).waiters.push(work),
             None => {

@@ -4,7 +4,7 @@ use crate::answering::H1Replies;
 use app::{Net, PathFigures};
 use connections::{BodyPace, FINISHED, State, TAKES_BODY, Tick};
 use exchange::{
-    About, ExchangeId, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
+    About, ExchangeId, ExchangeSettings, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
 };
 use h1::response;
 use semantics::{Method, Request, Status};
@@ -128,13 +128,6 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         }
     }
 
-    fn be_patient(&mut self, id: ExchangeId) {
-        if self.asked(id).is_none() {
-            return self.carried().be_patient(id);
-        }
-        self.set_patient(id);
-    }
-
     fn read(&mut self, id: ExchangeId, most: Option<u64>) {
         if self.asked(id).is_none() {
             return self.carried().read(id, most);
@@ -205,21 +198,6 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         }
     }
 
-    fn set_last(&mut self, id: ExchangeId) {
-        match self.asked(id) {
-            Some((_, conn)) => conn.ending = conn.ending.and(false),
-            None => self.carried().set_last(id),
-        }
-    }
-
-    fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        match self.asked(id) {
-            Some((id, conn)) if conn.terms.exchange() != number => self.connections.change_terms(self.net, id, number),
-            Some(_) => {}
-            None => self.carried().set_terms(id, number),
-        }
-    }
-
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let Some((id, conn)) = self.connections.conn_of(id) else { return self.connections.flow_carried(id) };
         let unsent = self.net.unsent(id);
@@ -232,24 +210,22 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         self.connections.recorder.as_ref().map(|recorder| recorder.board().series(host, location))
     }
 
-    fn set_series(&mut self, id: ExchangeId, series: u16) {
-        if self.connections.conn_of(id).is_none() {
-            return self.carried().set_series(id, series);
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
+        let Some((conn_id, conn)) = self.asked(id) else { return self.carried().set(id, settings) };
+        conn.ending = conn.ending.and(!settings.last);
+        let changes = settings.terms.filter(|terms| conn.terms.exchange() != *terms);
+        // What is answered at once needs no memory.
+        let is_kept = settings.mark.is_some() || settings.patient || conn.more.is_some();
+        self.series = settings.series.or(self.series);
+        if is_kept {
+            let Connections { conns, spare, .. } = &mut *self.connections;
+            conns[conn_id.index()].more_within(spare).exchange.set(settings);
         }
-        self.series = Some(series);
-        if let Some(more) = self.asked(id).and_then(|(_, conn)| conn.more.as_mut()) {
-            more.exchange.series = Some(series);
+        if self.within == Some(conn_id) {
+            self.connections.looks_ahead = settings.looks_ahead;
         }
-    }
-
-    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        let series = self.series;
-        if let Some((_, conn)) = self.asked(id) {
-            let more = conn.more();
-            more.exchange.mark = Some(mark);
-            more.exchange.series = series.or(more.exchange.series);
-        } else {
-            self.carried().set_mark(id, mark);
+        if let Some(terms) = changes {
+            self.connections.change_terms(self.net, conn_id, terms);
         }
     }
 

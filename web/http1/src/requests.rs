@@ -389,6 +389,7 @@ impl<H: Handler> H1<H> {
             let Connections { beginnings, conns, .. } = &mut self.connections;
             trace::begin(beginnings, &mut conns[id.index()].more().exchange, id, request, net.now());
         }
+        self.connections.looks_ahead = false;
         let exchange = self.connections.exchange_of(id);
         let mut replies =
             H1Replies { net: &mut *net, connections: &mut self.connections, within: Some(id), series: None };
@@ -397,7 +398,8 @@ impl<H: Handler> H1<H> {
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());
             conn.more().exchange.began.get_or_insert(net.now());
-            self.looks_ahead = self.handler.looks_ahead();
+        } else {
+            self.connections.looks_ahead = false;
         }
     }
 

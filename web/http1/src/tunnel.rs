@@ -59,14 +59,6 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
         }
     }
 
-    /// Its handler has time limits of its own.
-    pub(crate) fn set_patient(&mut self, id: ExchangeId) {
-        if let Some((id, _)) = self.asked(id) {
-            let Connections { conns, spare, .. } = &mut *self.connections;
-            conns[id.index()].more_within(spare).exchange.patient = true;
-        }
-    }
-
     /// Its peer is told of the end by a reset.
     pub(crate) fn reset(&mut self, id: ExchangeId) {
         let Some((id, _)) = self.asked(id) else { return };

@@ -5,7 +5,6 @@ use crate::fixed::Fixed;
 use crate::program::{Engine, EngineParts, NewProgram};
 use crate::work::Worked;
 use app::Wake;
-use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
     Asked, BodyCut, ExchangeId, Gone, Handler, HandlerRules, HeadWriter, OpeningFault, Prepared, Ready, ReadySent,
@@ -236,10 +235,6 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_late(replies, id))
     }
 
-    fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        each!(self, handler => handler.client_of(id, mark))
-    }
-
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
         each!(self, handler => handler.on_gone(id, mark, why));
     }
@@ -259,10 +254,6 @@ impl Handler for SiteHandler {
             SiteHandler::Engine(engine) => engine.is_at_rest(),
             SiteHandler::Fixed(_) | SiteHandler::Worked(_) => false,
         }
-    }
-
-    fn looks_ahead(&mut self) -> bool {
-        each!(self, handler => handler.looks_ahead())
     }
 
     fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::config::RequestWork;
 use app::Wake;
-use exchange::{Asked, ExchangeId, Gone, Handler, HandlerRules, Page, Prepared, Replies, RequestBody};
+use exchange::{Asked, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Page, Prepared, Replies, RequestBody};
 use semantics::date::HttpDate;
 use semantics::{OwnedRequest, Request, Status};
 use std::collections::VecDeque;
@@ -79,7 +79,7 @@ impl<H> Worked<H> {
         }
         self.queue.retain(Option::is_some);
         for (place, (id, _)) in self.queue.iter().flatten().enumerate() {
-            replies.set_mark(*id, self.first.wrapping_add(place as u32));
+            replies.set(*id, &ExchangeSettings::marked(self.first.wrapping_add(place as u32)));
         }
     }
 }
@@ -97,7 +97,7 @@ impl<H: Handler> Handler for Worked<H> {
     #[inline(never)]
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         self.close_ranks(replies);
-        replies.set_mark(id, self.first.wrapping_add(self.queue.len() as u32));
+        replies.set(id, &ExchangeSettings::marked(self.first.wrapping_add(self.queue.len() as u32)));
         self.queue.push_back(Some((id, OwnedRequest::from(*request))));
         self.waiting += 1;
     }
@@ -160,18 +160,6 @@ impl<H: Handler> Handler for Worked<H> {
     #[inline(never)]
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
         self.inner.on_second(second, date, now);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn looks_ahead(&mut self) -> bool {
-        self.inner.looks_ahead()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
-        self.inner.look_ahead(request, now)
     }
 
     fn has_work(&self) -> bool {

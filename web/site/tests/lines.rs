@@ -4,7 +4,7 @@
 
 use app::Wake;
 use exchange::{
-    ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Page, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
+    ExchangeId, ExchangeSettings, ExchangeSlots, Gone, Handler, HeadWriter, Page, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
     RequestBody, Stop,
 };
 use files::{Directory, ReaderKind};
@@ -116,7 +116,6 @@ impl Replies for Lines {
     fn totals(&self) -> exchange::Totals {
         exchange::Totals::default()
     }
-    fn set_last(&mut self, _id: ExchangeId) {}
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let Some(Asked { out, unsent, .. }) = self.ids.find(id).map(|at| &self.asked[at]) else {
             return ReplyFlow::default();
@@ -124,9 +123,9 @@ impl Replies for Lines {
         let taken = (out.len() - unsent) as u32;
         ReplyFlow { unsent: *unsent, room: ReplyFlow::UNBOUNDED, ahead: 0, taken, received: 0 }
     }
-    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
         if let Some(asked) = self.get(id) {
-            asked.mark = Some(mark);
+            asked.mark = settings.mark;
         }
     }
     fn mark(&self, id: ExchangeId) -> Option<u32> {

@@ -4,7 +4,7 @@ use crate::world::{World, clock};
 use many::NAME;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, FieldLines, Gone, Handler, HandlerRules, Intake, Page, Piece, Prepared, Replies,
+    Bodies, BodyCut, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, Page, Piece, Prepared, Replies,
     Reply, ReplyEnd, RequestBody, Stop,
 };
 use server::{Config, Respond, Server};
@@ -32,11 +32,9 @@ impl Handler for Echo {
         let priority = replies.about(id).priority;
         self.priorities.push((priority.urgency, priority.incremental));
         self.next += 1;
-        replies.set_mark(id, self.next);
+        let last = request.path() == b"/last";
+        replies.set(id, &ExchangeSettings { last, ..ExchangeSettings::marked(self.next) });
         self.whole.insert(self.next, body == RequestBody::None);
-        if request.path() == b"/last" {
-            replies.set_last(id);
-        }
         match request.path() {
             b"/never" => {}
             b"/refused" => {

@@ -10,7 +10,6 @@ use super::scope::Clock;
 use app::Wake;
 use asking::SHARED;
 use core::hint::cold_path;
-use core::net::IpAddr;
 use exchange::{
     Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandlerRules, Intake, OpeningFault, Page, Prepared, Ready,
     ReadySent, Refused, Replies, RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
@@ -261,11 +260,6 @@ impl Handler for Engine {
             self.rest.give_back(token, state);
         }
         false
-    }
-
-    fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        let state = self.rest.requests.of((mark?, id))?;
-        state.client.peer.filter(|_| state.client.peer != state.about.peer).map(|client| client.ip())
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {

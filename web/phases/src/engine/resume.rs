@@ -95,7 +95,12 @@ impl Engine {
             let memory = if state.about.http2 { Vec::new() } else { self.rest.spare.bytes() };
             state.request = Some(OwnedRequest::within(memory, *request));
         }
-        replies.set_mark(state.id, token);
+        state.settings.mark = Some(token);
+        if state.loaded.finds_clients() {
+            let told = state.client.peer.filter(|_| state.client.peer != state.about.peer);
+            state.settings.client = told.map(|told| told.ip());
+        }
+        replies.set(state.id, &state.settings);
         self.rest.requests.put(token, state);
     }
 

@@ -7,7 +7,7 @@ use app::{Body, ConnectError, PathFigures};
 use core::net::IpAddr;
 use core::time::Duration;
 use exchange::{
-    About, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, UpstreamAddress,
+    About, ExchangeId, ExchangeSettings, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, UpstreamAddress,
     UpstreamId, Upstreams,
 };
 use handshake::Sought;
@@ -113,12 +113,6 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn be_patient(&mut self, id: ExchangeId) {
-        if SubId::of(id).is_none() {
-            self.replies.be_patient(id);
-        }
-    }
-
     fn read(&mut self, id: ExchangeId, most: Option<u64>) {
         if SubId::of(id).is_none() {
             self.replies.read(id, most);
@@ -133,13 +127,6 @@ impl Replies for SubReplies<'_> {
         self.replies.series(host, location)
     }
 
-    fn set_series(&mut self, id: ExchangeId, series: u16) {
-        // Latencies are those of exchanges.
-        if SubId::of(id).is_none() {
-            self.replies.set_series(id, series);
-        }
-    }
-
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
         self.replies.opening(self.main(id))
     }
@@ -152,18 +139,6 @@ impl Replies for SubReplies<'_> {
         self.replies.totals()
     }
 
-    fn set_last(&mut self, id: ExchangeId) {
-        if SubId::of(id).is_none() {
-            self.replies.set_last(id);
-        }
-    }
-
-    fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        if SubId::of(id).is_none() {
-            self.replies.set_terms(id, number);
-        }
-    }
-
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let Some(sub) = SubId::of(id) else { return self.replies.flow(id) };
         let Some(record) = self.table.get(&sub) else { return ReplyFlow::default() };
@@ -172,9 +147,10 @@ impl Replies for SubReplies<'_> {
         ReplyFlow { unsent: record.unsent, room: ReplyFlow::UNBOUNDED, ahead: 0, taken, received: 0 }
     }
 
-    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
+        // Latencies and times are those of exchanges.
         if SubId::of(id).is_none() {
-            self.replies.set_mark(id, mark);
+            self.replies.set(id, settings);
         }
     }
 

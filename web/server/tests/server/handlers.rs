@@ -6,7 +6,7 @@ use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, HandlerRules, Intake, MethodRules, Piece, Prepared, Replies, Reply,
+    Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, MethodRules, Piece, Prepared, Replies, Reply,
     ReplyEnd, RequestBody, Stop,
 };
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ struct Echo {
 impl Echo {
     fn keep<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, left: usize, request: &Request<'_>) {
         self.next += 1;
-        replies.set_mark(id, self.next);
+        replies.set(id, &ExchangeSettings::marked(self.next));
         assert_eq!(replies.mark(id), Some(self.next));
         self.begun.insert(self.next, (id, left, Some((*request).into())));
     }
@@ -227,7 +227,7 @@ impl Handler for Reads {
             answer_page(replies, id, request, Status::FORBIDDEN);
             return;
         }
-        replies.set_mark(id, 1);
+        replies.set(id, &ExchangeSettings::marked(1));
         self.begun = Some((id, (*request).into()));
         if let Some(most) = self.most {
             self.reads = true;
@@ -385,11 +385,10 @@ impl Handler for Late {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
         if let Some(first) = self.first.replace(id) {
             assert_ne!(first, id);
-            replies.set_mark(id, 7);
+            replies.set(id, &ExchangeSettings::marked(7));
             // The connection is the same, but the exchange is another.
             answer_page(replies, first, request, Status::FORBIDDEN);
-            replies.set_mark(first, 8);
-            replies.set_last(first);
+            replies.set(first, &ExchangeSettings { last: true, ..ExchangeSettings::marked(8) });
             replies.stop(first, Stop::HangUp);
             replies.stop(first, Stop::Reset);
             assert_eq!((replies.mark(first), replies.mark(id)), (None, Some(7)));

@@ -9,7 +9,7 @@ use app::ConnId;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
+    About, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
     RequestBody, Stop, Totals,
 };
 use features::ErrorLevel;
@@ -92,14 +92,11 @@ impl Replies for Carried {
     fn totals(&self) -> Totals {
         Totals::default()
     }
-    fn set_last(&mut self, _: ExchangeId) {
-        self.last = true;
-    }
     fn flow(&self, _: ExchangeId) -> ReplyFlow {
         ReplyFlow { received: self.received, room: ReplyFlow::UNBOUNDED, ..ReplyFlow::default() }
     }
-    fn set_mark(&mut self, _: ExchangeId, mark: u32) {
-        self.mark = Some(mark);
+    fn set(&mut self, _: ExchangeId, settings: &ExchangeSettings) {
+        (self.mark, self.last) = (settings.mark, self.last || settings.last);
     }
     fn mark(&self, _: ExchangeId) -> Option<u32> {
         self.mark

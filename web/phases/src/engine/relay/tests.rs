@@ -12,7 +12,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, ExchangeId, ExchangePlace, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
+    About, ExchangeId, ExchangePlace, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
     RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
 };
 use features::Value;
@@ -249,13 +249,12 @@ impl Replies for World {
     fn totals(&self) -> Totals {
         Totals::default()
     }
-    fn set_last(&mut self, _: ExchangeId) {}
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let unsent = self.place(id).map_or(0, |place| self.clients[place].unsent);
         ReplyFlow { unsent, room: ReplyFlow::UNBOUNDED, ..ReplyFlow::default() }
     }
-    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        self.client(id).mark = Some(mark);
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
+        self.client(id).mark = settings.mark;
     }
     fn mark(&self, id: ExchangeId) -> Option<u32> {
         let client = &self.clients[self.place(id)?];
