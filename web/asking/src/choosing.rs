@@ -308,8 +308,8 @@ impl Ask {
                 AskStep::Waits
             }
             UpstreamEvent::Opened => self.send_head(turn),
-            UpstreamEvent::Secured(session) => self.on_secured(turn, session.verdict),
-            UpstreamEvent::Unsecured(why) => self.on_unsecured(turn, why),
+            UpstreamEvent::Shaken(Ok(session)) => self.on_secured(turn, session.verdict),
+            UpstreamEvent::Shaken(Err(why)) => self.on_unsecured(turn, why),
             // Nothing passes by itself before the body.
             UpstreamEvent::Data(_) | UpstreamEvent::Passed(_) => AskStep::Waits,
             UpstreamEvent::Room => self.send_body(turn),

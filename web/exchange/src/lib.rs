@@ -154,13 +154,6 @@ pub trait Replies: Upstreams {
         None
     }
 
-    /// The series that latencies of a host and a location are counted with; `None`
-    /// where nobody asks. To be remembered: silos share a lock for it.
-    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
-        let _ = (host, location);
-        None
-    }
-
     /// What was said before the first request of its connection.
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
         let _ = id;

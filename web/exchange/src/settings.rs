@@ -8,7 +8,7 @@ use core::net::IpAddr;
 pub struct ExchangeSettings {
     /// A number of the handler's own, which comes back with what is told of the exchange.
     pub mark: Option<u32>,
-    /// The series that its latency is counted with ([`crate::Replies::series`]); none: its host's.
+    /// The series that its latency is counted with, by the board of its silo; none: its host's.
     pub series: Option<u16>,
     /// The number of the terms of exchanges that it has, of those that the carrier was told: how
     /// long its client may take for what follows. None: those of its connection, which goes on

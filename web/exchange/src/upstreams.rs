@@ -59,10 +59,9 @@ pub enum UpstreamAddress<'a> {
 pub enum UpstreamEvent<'a> {
     /// It is established.
     Opened,
-    /// It is secured ([`Upstreams::secure_upstream`]): what is queued from now on is sealed.
-    Secured(&'a ServerSession),
-    /// It cannot be: nothing more comes of it but its end.
-    Unsecured(&'a Failure),
+    /// What became of its handshake ([`Upstreams::secure_upstream`]): what is queued from now on is
+    /// sealed, or nothing more comes of it but its end.
+    Shaken(Result<&'a ServerSession, &'a Failure>),
     /// Bytes arrived, in order. How many were taken, from the front, is the answer; the
     /// rest is offered again with what follows, or after [`Upstreams::receive_upstream`], and
     /// closes the receive window meanwhile.
@@ -99,7 +98,7 @@ pub trait Upstreams {
     }
 
     /// Has it secured, before anything is queued: what becomes of that is told by
-    /// [`UpstreamEvent::Secured`] or [`UpstreamEvent::Unsecured`], and nothing else before, but that
+    /// [`UpstreamEvent::Shaken`], and nothing else before, but that
     /// its timer ran out or that it is gone.
     fn secure_upstream(&mut self, id: UpstreamId, sought: Sought) {
         let _ = (id, sought);

@@ -206,10 +206,6 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         ReplyFlow { unsent, room: ReplyFlow::UNBOUNDED, ahead: 0, taken, received }
     }
 
-    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
-        self.connections.recorder.as_ref().map(|recorder| recorder.board().series(host, location))
-    }
-
     fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
         let Some((conn_id, conn)) = self.asked(id) else { return self.carried().set(id, settings) };
         conn.ending = conn.ending.and(!settings.last);

@@ -113,7 +113,13 @@ impl Server {
         let config = config.checked()?;
         let heads = head_writer(common(&config));
         let event = new_event()?;
-        let making = Making { heads: &heads, event: &event, limits: config.file_limits(), work: config.work };
+        let making = Making {
+            heads: &heads,
+            event: &event,
+            limits: config.file_limits(),
+            latency: config.latency.as_ref(),
+            work: config.work,
+        };
         let handler = SiteHandler::new(&config.content, &making, &config.helper_cpus)?;
         let mut server = Self::assemble(config, handler, (heads, event), clock)?;
         server.settle_listeners();

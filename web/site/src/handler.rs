@@ -11,6 +11,7 @@ use exchange::{
     Refused, Replies, RequestBody, UpstreamEvent, UpstreamId,
 };
 use files::{Files, Reader};
+use latency::SeriesBoard;
 use semantics::Request;
 use semantics::date::HttpDate;
 use std::os::fd::OwnedFd;
@@ -26,6 +27,8 @@ pub struct Making<'a> {
     pub event: &'a Arc<OwnedFd>,
     /// Bounds on what is held for peers.
     pub limits: files::FileLimits,
+    /// What latencies are counted by, if anybody asks.
+    pub latency: Option<&'a SeriesBoard>,
     /// What each request costs before it is answered, for experiments. No
     /// configuration's does.
     pub work: Option<RequestWork>,
@@ -90,7 +93,9 @@ impl SiteHandler {
             Content::Program(program, directory) => {
                 let program = NewProgram::prepare(Arc::clone(program), cpus)?;
                 let parts = EngineParts::new(program, directory, cpus)?;
-                return Ok(Self::Engine(Box::new(Engine::new(parts, making.limits, making.heads, making.event))));
+                let mut engine = Box::new(Engine::new(parts, making.limits, making.heads, making.event));
+                engine.count_latencies(making.latency);
+                return Ok(Self::Engine(engine));
             }
         };
         Ok(match making.work {

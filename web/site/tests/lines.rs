@@ -147,7 +147,7 @@ impl World {
         });
         let event = Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("an event"));
         let limits = Config::respond(Respond::Size(0)).file_limits();
-        let making = Making { heads: &heads, event: &event, limits, work: None };
+        let making = Making { heads: &heads, event: &event, limits, latency: None, work: None };
         let mut handler = SiteHandler::new(content, &making, &[]).expect("what it serves");
         let lines = Lines { ids: ExchangeSlots::carried(), asked: Vec::new(), over: Vec::new() };
         handler.on_second(SECOND, &HttpDate::from_unix(SECOND), lines.now());

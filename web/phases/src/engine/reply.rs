@@ -63,7 +63,7 @@ impl Runner<'_> {
             return flow;
         }
         self.state.sent.status = answer.status;
-        if let Some(series) = loaded.series(self.replies, self.state.route.server, self.state.route.place) {
+        if let Some(series) = loaded.series(self.rest.board.as_ref(), self.state.route.server, self.state.route.place) {
             self.state.settings.series = Some(series);
             self.replies.set(self.state.id, &self.state.settings);
         }

@@ -123,10 +123,6 @@ impl Replies for SubReplies<'_> {
         self.replies.about(self.main(id))
     }
 
-    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
-        self.replies.series(host, location)
-    }
-
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
         self.replies.opening(self.main(id))
     }
