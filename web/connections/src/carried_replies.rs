@@ -6,7 +6,7 @@ use crate::protocol::CarryingConnection;
 use crate::room;
 use crate::table::Connections;
 use crate::trace;
-use app::{ConnId, Net};
+use app::{ConnId, Net, PathFigures};
 use exchange::{About, ExchangeId, ExchangeSettings, LocalAddress, Opening, Piece, Ready, Reply, ReplyFlow, Stop};
 use latency::Pace;
 use semantics::{Method, Request, Status};
@@ -298,7 +298,13 @@ impl Connections {
             goes_on: self.requests_max > 0 && self.draining.is_none(),
             transport: self.transport(conn),
             priority: one.priority,
+            path: self.path_figures(net, conn),
         }
+    }
+
+    /// How TCP has found the path of a connection, if its handler asks for that.
+    pub fn path_figures<N: Net + ?Sized>(&self, net: &N, conn: ConnId) -> Option<PathFigures> {
+        if self.asks_for_paths { net.path_figures(conn) } else { None }
     }
 
     /// [`exchange::Replies::opening`] of one of several exchanges.

@@ -59,7 +59,7 @@ pub use security::{ChosenTls, ClientSession, HandshakeFault, OpeningFault, Trans
 pub use settings::ExchangeSettings;
 pub use upstreams::{LINGER, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
-use app::{PathFigures, Wake};
+use app::Wake;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use wire::Time;
@@ -148,12 +148,6 @@ pub trait Replies: Upstreams {
     /// Whom the exchange is with, and over what.
     fn about(&self, id: ExchangeId) -> About;
 
-    /// How TCP has found the path to whom the exchange is with.
-    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        let _ = id;
-        None
-    }
-
     /// What was said before the first request of its connection.
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
         let _ = id;
@@ -193,11 +187,13 @@ pub struct HandlerRules {
     pub rests: Rests,
     /// It is told of what was answered the short way ([`Prepared::on_ready_sent`]). Default no.
     pub notes_ready: bool,
+    /// It wants to know how TCP has found clients' paths ([`About::path`]). Default no.
+    pub asks_for_paths: bool,
 }
 
 impl Default for HandlerRules {
     fn default() -> Self {
-        Self { intake: Intake::default(), rests: Rests::Never, notes_ready: false }
+        Self { intake: Intake::default(), rests: Rests::Never, notes_ready: false, asks_for_paths: false }
     }
 }
 

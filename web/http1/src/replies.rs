@@ -1,7 +1,7 @@
 //! What handlers answer through: [`Replies`], by HTTP/1.1.
 
 use crate::answering::H1Replies;
-use app::{Net, PathFigures};
+use app::Net;
 use connections::{BodyPace, FINISHED, State, TAKES_BODY, Tick};
 use exchange::{
     About, ExchangeId, ExchangeSettings, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
@@ -175,11 +175,8 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
             goes_on: conn.ending.goes_on() && self.connections.goes_on(id),
             transport: self.connections.transport(id),
             priority: Priority::default(),
+            path: self.connections.path_figures(self.net, id),
         }
-    }
-
-    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        self.net.path_figures(self.conn_of(id)?)
     }
 
     fn opening(&self, id: ExchangeId) -> Opening<'_> {

@@ -19,7 +19,9 @@ pub(crate) enum Rest {
 impl<H: Handler> Server<H> {
     /// What follows from what the handler is.
     pub(crate) fn settle_handler(&mut self) {
-        self.h1.connections.notes_ready = self.h1.handler.rules().notes_ready;
+        let rules = self.h1.handler.rules();
+        let connections = &mut self.h1.connections;
+        (connections.notes_ready, connections.asks_for_paths) = (rules.notes_ready, rules.asks_for_paths);
         self.h1.connections.tells_all = self.h1.connections.log.is_some() || trace::is_on();
         self.settle_rest();
         self.settle_series();

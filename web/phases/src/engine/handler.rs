@@ -182,6 +182,7 @@ impl Handler for Engine {
             intake: Intake { bodies: Bodies::Asked, ..Intake::default() },
             rests: if may_rest { Rests::Sometimes } else { Rests::Never },
             notes_ready: self.logs_any,
+            asks_for_paths: self.retired.iter().chain([&self.loaded]).any(|loaded| loaded.asks_for_paths),
         }
     }
 

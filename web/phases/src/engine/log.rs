@@ -51,7 +51,7 @@ impl Rest {
         }
         let state = &mut *note.state;
         state.about = replies.about(id);
-        state.client.path = state.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
+        state.client.path = state.about.path;
         // It was counted already.
         state.about.requests = state.about.requests.saturating_sub(1);
         (state.id, state.client.peer, state.started) = (id, state.about.peer, clock.now);

@@ -104,7 +104,7 @@ impl RequestState {
         self.values.slots.resize(loaded.program.variables.slots(), None);
         (self.about, self.started) = (replies.about(id), replies.now());
         (self.client.peer, self.client.proxied) = (self.about.peer, loaded.proxied(replies, id));
-        self.client.path = loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
+        self.client.path = self.about.path;
         if self.about.transport == Transport::Tls {
             self.client.session = replies.opening(id).session.cloned();
         }

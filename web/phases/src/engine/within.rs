@@ -3,7 +3,7 @@
 
 use super::subrequest::SubId;
 use super::subs::{SubEvent, SubTable};
-use app::{Body, ConnectError, PathFigures};
+use app::{Body, ConnectError};
 use core::net::IpAddr;
 use core::time::Duration;
 use exchange::{
@@ -125,10 +125,6 @@ impl Replies for SubReplies<'_> {
 
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
         self.replies.opening(self.main(id))
-    }
-
-    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        self.replies.path_figures(self.main(id))
     }
 
     fn totals(&self) -> Totals {
