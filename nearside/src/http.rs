@@ -9,7 +9,8 @@ use h1::server::{RequestLimits, Timeouts};
 use handshake::ServerTls;
 use semantics::{OwnedRequest, Request, Status};
 use server::exchange::{
-    self, Bodies, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, Page, Piece, Prepared, Replies, RequestBody,
+    self, Bodies, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, Page, Piece, Prepared, Replies,
+    RequestBody,
 };
 #[cfg(feature = "tls")]
 use server::exchange::{Listeners, Speaks};

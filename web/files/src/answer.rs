@@ -10,8 +10,8 @@ use crate::worker::{Found, ReadOutcome};
 use app::Wake;
 use core::time::Duration;
 use exchange::{
-    Asked, Composed, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, MethodRules, Page, Part, Piece,
-    Prepared, Ready, Replies, Reply, RequestBody, Rests, compose, is_selected_whole,
+    Asked, Composed, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, MethodRules, Page,
+    Part, Piece, Prepared, Ready, Replies, Reply, RequestBody, Rests, compose, is_selected_whole,
 };
 use semantics::date::HttpDate;
 use semantics::path::encode_directory;

@@ -2,9 +2,10 @@
 
 use crate::answering::H1Replies;
 use app::Net;
-use connections::{BodyPace, FINISHED, State, TAKES_BODY, Tick};
+use connections::{BodyPace, Connections, FINISHED, State, TAKES_BODY, Tick};
 use exchange::{
-    About, ExchangeId, ExchangeSettings, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
+    About, ExchangeId, ExchangeSettings, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd,
+    ReplyFlow, Stop, Totals,
 };
 use h1::response;
 use semantics::{Method, Request, Status};

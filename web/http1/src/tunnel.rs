@@ -4,7 +4,7 @@
 use crate::answering::H1Replies;
 use crate::protocol::H1;
 use app::{ConnId, Net};
-use connections::{Connections, DRY, ENDED, FINISHED, State, TAKES_BODY};
+use connections::{DRY, ENDED, FINISHED, State, TAKES_BODY};
 use exchange::{Ending, ExchangeId, Handler, Reply};
 use semantics::Request;
 

@@ -3,7 +3,9 @@
 
 use crate::config::RequestWork;
 use app::Wake;
-use exchange::{Asked, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Page, Prepared, Replies, RequestBody};
+use exchange::{
+    Asked, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Page, Prepared, Replies, RequestBody,
+};
 use semantics::date::HttpDate;
 use semantics::{OwnedRequest, Request, Status};
 use std::collections::VecDeque;

@@ -4,8 +4,8 @@
 
 use app::Wake;
 use exchange::{
-    ExchangeId, ExchangeSettings, ExchangeSlots, Gone, Handler, HeadWriter, Page, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
-    RequestBody, Stop,
+    ExchangeId, ExchangeSettings, ExchangeSlots, Gone, Handler, HeadWriter, Page, Piece, Ready, Replies, Reply,
+    ReplyEnd, ReplyFlow, RequestBody, Stop,
 };
 use files::{Directory, ReaderKind};
 use semantics::date::HttpDate;

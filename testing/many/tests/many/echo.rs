@@ -4,8 +4,8 @@ use crate::world::{World, clock};
 use many::NAME;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, Page, Piece, Prepared, Replies,
-    Reply, ReplyEnd, RequestBody, Stop,
+    Bodies, BodyCut, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, Page, Piece,
+    Prepared, Replies, Reply, ReplyEnd, RequestBody, Stop,
 };
 use server::{Config, Respond, Server};
 use std::collections::HashMap;

@@ -4,7 +4,9 @@
 use super::Rest;
 use super::filtered_body::Filtering;
 use super::request_state::RequestStage;
-use exchange::{About, ExchangeId, ExchangeSettings, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams};
+use exchange::{
+    About, ExchangeId, ExchangeSettings, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams,
+};
 use semantics::Request;
 use wire::Time;
 

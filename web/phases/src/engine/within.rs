@@ -7,8 +7,8 @@ use app::{Body, ConnectError};
 use core::net::IpAddr;
 use core::time::Duration;
 use exchange::{
-    About, ExchangeId, ExchangeSettings, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, UpstreamAddress,
-    UpstreamId, Upstreams,
+    About, ExchangeId, ExchangeSettings, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
+    UpstreamAddress, UpstreamId, Upstreams,
 };
 use handshake::Sought;
 use semantics::{Request, Status};

@@ -6,8 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, HttpOpening, Intake, Listeners, Prepared, Replies, Reply,
-    ReplyEnd, RequestBody, Speaks, Stop, UpstreamAddress,
+    Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, HttpOpening, Intake, Listeners,
+    Prepared, Replies, Reply, ReplyEnd, RequestBody, Speaks, Stop, UpstreamAddress,
 };
 use server::{Config, Respond};
 

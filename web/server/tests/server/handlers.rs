@@ -6,8 +6,8 @@ use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, MethodRules, Piece, Prepared, Replies, Reply,
-    ReplyEnd, RequestBody, Stop,
+    Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, MethodRules, Piece, Prepared,
+    Replies, Reply, ReplyEnd, RequestBody, Stop,
 };
 use std::collections::HashMap;
 

@@ -9,8 +9,8 @@ use app::ConnId;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
-    RequestBody, Stop, Totals,
+    About, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd,
+    ReplyFlow, RequestBody, Stop, Totals,
 };
 use features::ErrorLevel;
 use files::{Directory, FileLimits, ReaderKind};

@@ -12,8 +12,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, ExchangeId, ExchangePlace, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
-    RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
+    About, ExchangeId, ExchangePlace, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply,
+    ReplyEnd, ReplyFlow, RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
 };
 use features::Value;
 use files::{Directory, FileLimits, ReaderKind};
