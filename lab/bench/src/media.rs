@@ -13,7 +13,7 @@ use crate::tls::make_certificate;
 use core::time::Duration;
 use cpu::Clock;
 use demo::child::{Interrupt, Program, Running};
-use disk::Reads;
+use disk::{ReadRange, Reads};
 use random::SplitMix64;
 use rustix::fs::{Advice, Mode, OFlags};
 use serde::Deserialize;
@@ -195,7 +195,8 @@ impl Bench<'_> {
         while Clock.now().since(began) < self.span() {
             while reads.has_room() {
                 let (file, block) = (numbers.up_to(FILES - 1), numbers.up_to(self.size / BLOCK - 1));
-                let range = (block * BLOCK, BLOCK as usize, ALIGNMENT);
+                let (offset, length) = (block * BLOCK, BLOCK as usize);
+                let range = ReadRange { offset, length, alignment: ALIGNMENT, aside: false };
                 let buffer = spare.pop().unwrap_or_default();
                 reads.start((), Arc::clone(&files[file as usize]), range, buffer).map_err(|_| "no room in a ring")?;
             }

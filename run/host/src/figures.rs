@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
-const GAUGES: [&str; 19] = [
+const GAUGES: [&str; 20] = [
     "silo.pinned",
     "silo.core",
     "silo.domain",
@@ -30,6 +30,7 @@ const GAUGES: [&str; 19] = [
     "link.up",
     "link.lost",
     "link.takeover_wait_ns",
+    "app.block_bytes",
     "app.cache_bytes",
     "app.cache_entries",
     "app.cache_common_bytes",

@@ -17,5 +17,5 @@
 mod reads;
 mod waker;
 
-pub use reads::{ReadDone, Reads};
+pub use reads::{ReadDone, ReadRange, Reads};
 pub use waker::Waker;

@@ -28,6 +28,21 @@ pub struct ReadDone<T> {
     pub outcome: Result<(), Errno>,
 }
 
+/// What of a file is read, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRange {
+    /// From there on.
+    pub offset: u64,
+    /// So many bytes, or as many as there are.
+    pub length: usize,
+    /// A power of two: 1, or what a file that is read past the page cache (O_DIRECT) wants memory aligned to,
+    /// and `offset` and `length` be multiples of.
+    pub alignment: usize,
+    /// By a thread of the kernel's own (IOSQE_ASYNC) from the beginning: for file systems that may hold up who
+    /// begins a read, whatever they were told (FUSE and those of networks). The others say that they would.
+    pub aside: bool,
+}
+
 /// A read that is under way. Its buffer is the kernel's.
 struct UnderWay<T> {
     ticket: T,
@@ -37,6 +52,7 @@ struct UnderWay<T> {
     length: usize,
     /// What address, offset and length of each call are multiples of; 1 where nothing asks for that.
     alignment: usize,
+    aside: bool,
     buffer: Vec<u8>,
     /// Bytes of it before what is read.
     from: usize,
@@ -70,8 +86,12 @@ impl<T> Reads<T> {
         // One more, for what wakes.
         let entries = (u32::from(most) + 1).next_power_of_two();
         let ring = IoUring::builder().setup_r_disabled().dontfork().build(entries)?;
-        let mut allowed = [opcode::Read::CODE, opcode::PollAdd::CODE].map(Restriction::sqe_op);
-        ring.submitter().register_restrictions(&mut allowed)?;
+        // A thread for each that is read aside: by default there are four for each core, which one file
+        // system that does not answer takes. Linux before 5.15 has no say in this.
+        let _ = ring.submitter().register_iowq_max_workers(&mut [u32::from(most), 0]);
+        let [read, poll] = [opcode::Read::CODE, opcode::PollAdd::CODE].map(Restriction::sqe_op);
+        let aside = Restriction::sqe_flags_allowed(squeue::Flags::ASYNC.bits());
+        ring.submitter().register_restrictions(&mut [read, poll, aside])?;
         ring.submitter().register_enable_rings()?;
         Ok(Self {
             ring,
@@ -101,11 +121,8 @@ impl<T> Reads<T> {
         !self.free.is_empty()
     }
 
-    /// Starts to read `length` bytes of a file from `offset`, into the memory of `buffer`, which
-    /// grows where it is smaller. It begins by the next [`Reads::submit`] or [`Reads::wait`].
-    ///
-    /// `alignment` is a power of two: 1, or what a file that is read past the page cache (O_DIRECT)
-    /// wants memory aligned to, and `offset` and `length` be multiples of.
+    /// Starts to read some of a file into the memory of `buffer`, which grows where it is smaller. It begins
+    /// by the next [`Reads::submit`] or [`Reads::wait`].
     ///
     /// # Errors
     /// The ticket and the buffer, where [there is no room](Self::has_room).
@@ -113,15 +130,16 @@ impl<T> Reads<T> {
         &mut self,
         ticket: T,
         file: Arc<OwnedFd>,
-        (offset, length, alignment): (u64, usize, usize),
+        range: ReadRange,
         mut buffer: Vec<u8>,
     ) -> Result<(), (T, Vec<u8>)> {
+        let ReadRange { offset, length, alignment, aside } = range;
         let Some(at) = self.free.pop() else { return Err((ticket, buffer)) };
         buffer.clear();
         buffer.reserve_exact(length + alignment - 1);
         let from = buffer.as_ptr().addr().next_multiple_of(alignment) - buffer.as_ptr().addr();
         buffer.resize(from, 0);
-        self.under_way[at as usize] = Some(UnderWay { ticket, file, offset, length, alignment, buffer, from });
+        self.under_way[at as usize] = Some(UnderWay { ticket, file, offset, length, alignment, aside, buffer, from });
         self.read_on(at);
         Ok(())
     }
@@ -134,8 +152,9 @@ impl<T> Reads<T> {
         // Calls take less than 2 GiB (read(2)).
         let missing = u32::try_from(missing).unwrap_or(u32::MAX).min(1 << 30);
         let memory = read.buffer.spare_capacity_mut().as_mut_ptr().cast();
+        let flags = if read.aside { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
         let read = opcode::Read::new(Fd(read.file.as_raw_fd()), memory, missing).offset(read.offset + filled as u64);
-        self.push(&read.build().user_data(u64::from(at)));
+        self.push(&read.build().flags(flags).user_data(u64::from(at)));
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
@@ -217,7 +236,11 @@ impl<T> Reads<T> {
             }
             code => match Errno::from_raw_os_error(-code) {
                 Errno::INTR => return self.read_on(at),
-                // EAGAIN: this kernel waits for nothing here. Whoever asked may, by a call of its own.
+                // It would wait for whom it may not hold up.
+                Errno::AGAIN if !read.aside => {
+                    read.aside = true;
+                    return self.read_on(at);
+                }
                 why => Err(why),
             },
         };

@@ -362,7 +362,7 @@ impl Files {
             let answer = self.respond(replies, id, &request.get(), None);
             self.keep(replies, id, answer, request, true);
         } else {
-            self.counters.file_errors += 1;
+            self.counters.file_errors += u64::from(outcome == ReadOutcome::Changed);
             answer_status(replies, id, &request.get(), (Status::SERVICE_UNAVAILABLE, RETRY));
         }
     }

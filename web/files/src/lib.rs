@@ -31,6 +31,7 @@ mod counters;
 mod cut;
 mod cuts;
 mod excerpt;
+mod faults;
 mod folder;
 mod guest;
 mod identity;
@@ -52,6 +53,7 @@ pub use config::{Directory, Error, FileLimits, ReaderKind, SMALL_CHUNK, Symlinks
 pub use counters::Counters;
 pub use cuts::Cutting;
 pub use excerpt::Excerpt;
+pub use faults::FileFault;
 pub use folder::{ListError, Listing, Name, NameKind, RealPath};
 pub use guest::{FileId, InMemory, Lead, Look, Overloaded, Streamed};
 pub use ids::Stamp;
@@ -100,6 +102,7 @@ pub struct Files {
     ahead: usize,
     /// Requests of another handler that go on.
     woken: VecDeque<u32>,
+    faults: VecDeque<FileFault>,
     /// What folders have, for those of them that asked.
     listings: Vec<(u32, Listing)>,
     real_paths: Vec<(u32, Box<[u8]>, RealPath)>,
@@ -161,6 +164,7 @@ impl Files {
             looks_ahead: false,
             ahead: 0,
             woken: VecDeque::new(),
+            faults: VecDeque::new(),
             listings: Vec::new(),
             real_paths: Vec::new(),
             cuts: cuts::Cuts::default(),

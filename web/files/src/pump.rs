@@ -434,7 +434,7 @@ impl Files {
         let Some(blocks) = &mut self.blocks else { return };
         let waiting = match outcome {
             ReadOutcome::Intact => blocks.filled(block, memory, from),
-            ReadOutcome::Changed | ReadOutcome::Failed => blocks.failed(block, memory),
+            ReadOutcome::Changed | ReadOutcome::Failed(_) => blocks.failed(block, memory),
         };
         for work in waiting {
             if self.take_outcome(replies, work, outcome) {
@@ -492,6 +492,9 @@ impl Files {
     /// The file is not what it was. Where the head is out, nothing but a
     /// reset tells the peer that the body is not whole.
     fn break_stream<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, unsent: bool, outcome: ReadOutcome) {
+        if let ReadOutcome::Failed(why) = outcome {
+            self.note_fault(work, why);
+        }
         if !unsent {
             self.counters.streams_broken += 1;
             return self.end_with_reset(replies, work);

@@ -44,17 +44,19 @@ pub struct Source {
     file: OnceLock<Arc<OwnedFd>>,
     /// The same, past the page cache, where its file system can.
     direct: OnceLock<Option<Arc<OwnedFd>>>,
+    holds_up: OnceLock<bool>,
 }
 
 impl Source {
     pub fn new(path: Arc<[u8]>, identity: Identity) -> Self {
-        Self { path, identity, file: OnceLock::new(), direct: OnceLock::new() }
+        Self { path, identity, file: OnceLock::new(), direct: OnceLock::new(), holds_up: OnceLock::new() }
     }
 
     /// One that is open.
     #[cfg(test)]
     pub fn opened(path: Arc<[u8]>, identity: Identity, file: OwnedFd) -> Self {
-        Self { path, identity, file: OnceLock::from(Arc::new(file)), direct: OnceLock::from(None) }
+        let file = OnceLock::from(Arc::new(file));
+        Self { path, identity, file, direct: OnceLock::from(None), holds_up: OnceLock::new() }
     }
 
     /// Its path.
@@ -65,6 +67,15 @@ impl Source {
     /// The state of it that is sent.
     pub const fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Whether who begins to read it may be held up by its file system, whatever that is told: one that is not
+    /// known to say that it would wait. Those on disks of this machine, and in its memory, do.
+    pub fn may_hold_up(&self) -> bool {
+        /// ext4, XFS, Btrfs, F2FS and tmpfs (statfs(2)).
+        const SAY_SO: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+        let Some(file) = self.file.get() else { return true };
+        *self.holds_up.get_or_init(|| !rustix::fs::fstatfs(file).is_ok_and(|of| SAY_SO.contains(&(of.f_type as u32))))
     }
 
     /// The file, if it is open.
@@ -80,8 +91,8 @@ pub enum ReadOutcome {
     Intact,
     /// The file cannot keep what its state promised.
     Changed,
-    /// The file system failed, or no more files can be opened.
-    Failed,
+    /// The file system failed, or no more files can be opened: what it said.
+    Failed(Errno),
 }
 
 /// What is there, and is not read.
@@ -243,7 +254,7 @@ impl FileReader {
                 let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
                 Ok(source.file.get_or_init(|| Arc::new(fd)))
             }
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => Err(ReadOutcome::Failed),
+            Err(why @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)) => Err(ReadOutcome::Failed(why)),
             _ => Err(ReadOutcome::Changed),
         }
     }
@@ -273,7 +284,7 @@ impl FileReader {
                 buffer.truncate(read);
                 self.look_after(source, offset, (length, read))
             }
-            Err(_) => ReadOutcome::Failed,
+            Err(why) => ReadOutcome::Failed(why),
         }
     }
 
@@ -295,7 +306,7 @@ impl FileReader {
                     match self.read(source, range.start, length, &mut bytes) {
                         ReadOutcome::Intact => cutter.on_read(bytes),
                         ReadOutcome::Changed => return CutOutcome::Changed,
-                        ReadOutcome::Failed => return CutOutcome::Failed,
+                        ReadOutcome::Failed(_) => return CutOutcome::Failed,
                     }
                 }
                 Ok(Step::Whole) => return CutOutcome::Cut(None),

@@ -182,10 +182,16 @@ pub(super) fn paths(host: HostArgs, media_memory: Option<Size>) -> Result<(Optio
     Ok((Some(NginxLinks { host, counted, restart, media_bytes: media_bytes(media_memory)? }), NginxWorkers::default()))
 }
 
+/// With less there are not blocks enough to share: a part of less is none.
+const MEDIA_MEMORY_MIN: u64 = 8 << 20;
+
 /// Memory for blocks of large files.
 pub(super) fn media_bytes(asked: Option<Size>) -> Result<usize, String> {
-    let bytes = asked.map_or(Ok(0), |size| usize::try_from(size.0));
-    bytes.map_err(|_| "--media-memory is too large".to_owned())
+    let Some(Size(bytes)) = asked else { return Ok(0) };
+    if bytes < MEDIA_MEMORY_MIN {
+        return Err(format!("--media-memory takes at least {}M, and that of each silo", MEDIA_MEMORY_MIN >> 20));
+    }
+    usize::try_from(bytes).map_err(|_| "--media-memory is too large".to_owned())
 }
 
 /// Says where metrics are told, where the command line does not.

@@ -25,6 +25,10 @@ fn all<T>(reads: &mut Reads<T>) -> Vec<ReadDone<T>> {
     done
 }
 
+fn range_of(offset: u64, length: usize) -> ReadRange {
+    ReadRange { offset, length, alignment: 1, aside: false }
+}
+
 #[test]
 fn pieces_come_whole_and_short_at_the_end() {
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
@@ -33,7 +37,7 @@ fn pieces_come_whole_and_short_at_the_end() {
     let ranges = [(0, 1), (2_999_999, 5), (3_000_000, 7), (9_000_000, 7), (1, 2_000_000), (7, 0), (4_096, 4_096)];
     for (at, range) in ranges.into_iter().enumerate() {
         let buffer = Vec::with_capacity(at * 1_000);
-        reads.start(at, Arc::clone(&file), (range.0, range.1, 1), buffer).unwrap();
+        reads.start(at, Arc::clone(&file), range_of(range.0, range.1), buffer).unwrap();
     }
     let done = all(&mut reads);
     assert_eq!(done.len(), ranges.len());
@@ -58,7 +62,7 @@ fn aligned_reads_are_whole_up_to_the_files_end() {
     let Some(mut reads) = reads(8) else { return };
     let direct = Arc::new(direct);
     for block in 0..8 {
-        let range = (block * (128 << 10), 128 << 10, ALIGNMENT);
+        let range = ReadRange { alignment: ALIGNMENT, ..range_of(block * (128 << 10), 128 << 10) };
         // Memory that was aligned otherwise before.
         reads.start(block, Arc::clone(&direct), range, vec![7; block as usize * 30_000]).unwrap();
     }
@@ -75,13 +79,13 @@ fn aligned_reads_are_whole_up_to_the_files_end() {
 fn no_more_than_there_is_room_for() {
     let file = file("room", b"abc");
     let Some(mut reads) = reads(2) else { return };
-    assert!(reads.start('a', Arc::clone(&file), (0, 3, 1), Vec::new()).is_ok());
-    assert!(reads.start('b', Arc::clone(&file), (0, 3, 1), Vec::new()).is_ok() && !reads.has_room());
-    let (ticket, buffer) = reads.start('c', Arc::clone(&file), (0, 3, 1), vec![1]).unwrap_err();
+    assert!(reads.start('a', Arc::clone(&file), range_of(0, 3), Vec::new()).is_ok());
+    assert!(reads.start('b', Arc::clone(&file), range_of(0, 3), Vec::new()).is_ok() && !reads.has_room());
+    let (ticket, buffer) = reads.start('c', Arc::clone(&file), range_of(0, 3), vec![1]).unwrap_err();
     assert_eq!((ticket, buffer), ('c', vec![1]));
     all(&mut reads);
     for ticket in "defghijkl".chars() {
-        reads.start(ticket, Arc::clone(&file), (0, 3, 1), Vec::new()).unwrap();
+        reads.start(ticket, Arc::clone(&file), range_of(0, 3), Vec::new()).unwrap();
         let done = all(&mut reads);
         assert_eq!((done[0].ticket, &*done[0].buffer), (ticket, &b"abc"[..]));
     }
@@ -94,8 +98,8 @@ fn one_that_hangs_holds_nobody_up_and_its_memory_stays() {
     let hangs = Arc::new(hangs);
     let quick = file("quick", b"quick");
     let Some(mut reads) = reads(4) else { return };
-    reads.start(0, Arc::clone(&hangs), (0, 4, 1), Vec::new()).unwrap();
-    reads.start(1, Arc::clone(&quick), (0, 5, 1), Vec::new()).unwrap();
+    reads.start(0, Arc::clone(&hangs), range_of(0, 4), Vec::new()).unwrap();
+    reads.start(1, Arc::clone(&quick), range_of(0, 5), Vec::new()).unwrap();
     reads.wait(|| false);
     let done = reads.take().unwrap();
     assert_eq!((done.ticket, &*done.buffer, reads.under_way()), (1, &b"quick"[..], 1));
@@ -106,7 +110,7 @@ fn one_that_hangs_holds_nobody_up_and_its_memory_stays() {
     }
     let done = reads.take().unwrap();
     assert_eq!((done.ticket, &*done.buffer, done.outcome), (0, &b"late"[..], Ok(())));
-    reads.start(2, hangs, (0, 4, 1), Vec::new()).unwrap();
+    reads.start(2, hangs, range_of(0, 4), Vec::new()).unwrap();
     reads.submit();
     drop(reads);
     // The kernel may have let go of it by now, or not.
@@ -137,11 +141,34 @@ fn who_wakes_is_heard_before_and_during_the_wait() {
     }
 }
 
+/// As many as there may be hang, each of them in a thread of the kernel's, and hold up neither who began them nor one
+/// that is read so as well.
+#[test]
+fn those_that_are_read_aside_hang_by_themselves() {
+    const MOST: u16 = 48;
+    let (hangs, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let hangs = Arc::new(hangs);
+    let quick = file("aside", b"quick");
+    let Some(mut reads) = reads(MOST) else { return };
+    let aside = |length| ReadRange { aside: true, ..range_of(0, length) };
+    for at in 1..MOST {
+        reads.start(at, Arc::clone(&hangs), aside(1), Vec::new()).unwrap();
+    }
+    reads.submit();
+    reads.start(0, quick, aside(5), Vec::new()).unwrap();
+    reads.wait(|| false);
+    let done = reads.take().unwrap();
+    assert_eq!((done.ticket, &*done.buffer, reads.under_way()), (0, &b"quick"[..], usize::from(MOST) - 1));
+    rustix::io::write(&writer, &[b'x'; MOST as usize - 1]).unwrap();
+    let done = all(&mut reads);
+    assert!(done.len() == usize::from(MOST) - 1 && done.iter().all(|done| *done.buffer == b"x"[..]));
+}
+
 #[test]
 fn what_the_file_system_says_is_told() {
     let folder = rustix::fs::open("/tmp", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let Some(mut reads) = reads(1) else { return };
-    reads.start((), Arc::new(folder.unwrap()), (0, 10, 1), Vec::new()).unwrap();
+    reads.start((), Arc::new(folder.unwrap()), range_of(0, 10), Vec::new()).unwrap();
     let done = all(&mut reads);
     assert_eq!((done[0].outcome, done[0].buffer.len()), (Err(Errno::ISDIR), 0));
 }

@@ -9,8 +9,9 @@ use crate::cut::cut_memory;
 use crate::folder::real_path;
 use crate::worker::{FileReader, ReadOutcome, Source};
 use core::sync::atomic::Ordering;
-use disk::{ReadDone, Reads};
+use disk::{ReadDone, ReadRange, Reads};
 use rtrb::{Consumer, Producer};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,6 +23,8 @@ pub struct Reading {
     source: Arc<Source>,
     offset: u64,
     length: usize,
+    /// Past the page cache.
+    is_direct: bool,
     began: Option<Instant>,
 }
 
@@ -56,7 +59,7 @@ pub fn run(
     while !shared.stop.load(Ordering::Acquire) {
         match (jobs.pop(), &mut ring) {
             (Ok(Job::Read { whom, source, offset, length, buffer }), Some(ring)) => {
-                let reading = Reading { whom, source, offset, length, began: None };
+                let reading = Reading { whom, source, offset, length, is_direct: false, began: None };
                 if let Some(done) = start(&mut worker, ring, reading, buffer) {
                     answers.post(done);
                 }
@@ -72,8 +75,10 @@ pub fn run(
             // An unpark between the look and this returns at once.
             (Err(_), None) => std::thread::park(),
         }
-        while let Some(done) = ring.as_mut().and_then(Reads::take) {
-            answers.post(finish(&mut worker, done));
+        while let Some((done, ring)) = ring.as_mut().and_then(|ring| Some((ring.take()?, ring))) {
+            if let Some(done) = finish(&mut worker, ring, done) {
+                answers.post(done);
+            }
         }
     }
 }
@@ -85,27 +90,42 @@ fn start(worker: &mut FileReader, ring: &mut Reads<Reading>, mut reading: Readin
         Ok(file) => Arc::clone(file),
         Err(outcome) => return Some(read_done(&reading, (buffer, 0), outcome)),
     };
-    let mut range = (reading.offset, reading.length, 1);
+    let (offset, length) = (reading.offset, reading.length);
+    let mut range = ReadRange { offset, length, alignment: 1, aside: reading.source.may_hold_up() };
     if let ReadFor::Block(_) = reading.whom
         && let Some(direct) = worker.open_direct(&reading.source)
     {
-        (file, range.2) = (direct, ALIGNMENT);
+        (file, range.alignment, reading.is_direct) = (direct, ALIGNMENT, true);
     }
-    let (reading, buffer) = ring.start(reading, file, range, buffer).err()?;
-    // There are as many places as there may be reads.
-    Some(read_now(worker, &reading, buffer))
+    ask(ring, reading, (file, range), buffer)
 }
 
-/// A read has come to its end.
-fn finish(worker: &mut FileReader, done: ReadDone<Reading>) -> Done {
-    let ReadDone { ticket: reading, buffer, from, outcome } = done;
+/// Asks the ring, which has as many places as there may be reads.
+fn ask(
+    ring: &mut Reads<Reading>,
+    reading: Reading,
+    (file, range): (Arc<OwnedFd>, ReadRange),
+    buffer: Vec<u8>,
+) -> Option<Done> {
+    let (reading, buffer) = ring.start(reading, file, range, buffer).err()?;
+    Some(read_done(&reading, (buffer, 0), ReadOutcome::Failed(Errno::BUSY)))
+}
+
+/// A read has come to its end; nothing, where it begins anew.
+fn finish(worker: &mut FileReader, ring: &mut Reads<Reading>, done: ReadDone<Reading>) -> Option<Done> {
+    let ReadDone { ticket: mut reading, buffer, from, outcome } = done;
     let outcome = match outcome {
         Ok(()) => worker.look_after(&reading.source, reading.offset, (reading.length, buffer.len() - from)),
-        // This file system reads only for whom it may hold up, or only by its cache.
-        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INVAL) => return read_now(worker, &reading, buffer),
-        Err(_) => ReadOutcome::Failed,
+        // This file system reads only by its cache, whatever it said when the file was opened.
+        Err(Errno::OPNOTSUPP | Errno::INVAL) if reading.is_direct && reading.source.file().is_some() => {
+            let file = Arc::clone(reading.source.file()?);
+            reading.is_direct = false;
+            let (offset, length) = (reading.offset, reading.length);
+            return ask(ring, reading, (file, ReadRange { offset, length, alignment: 1, aside: true }), buffer);
+        }
+        Err(why) => ReadOutcome::Failed(why),
     };
-    read_done(&reading, (buffer, from), outcome)
+    Some(read_done(&reading, (buffer, from), outcome))
 }
 
 /// Reads, and waits for that.
@@ -136,7 +156,7 @@ pub fn serve(worker: &mut FileReader, job: Job) -> Done {
         }
         Job::Read { whom, source, offset, length, buffer } => {
             let began = probes::file_read::is_traced().then(instant);
-            read_now(worker, &Reading { whom, source, offset, length, began }, buffer)
+            read_now(worker, &Reading { whom, source, offset, length, is_direct: false, began }, buffer)
         }
         Job::Look { work, source } => {
             let outcome = worker.open(&source).err();

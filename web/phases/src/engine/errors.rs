@@ -12,6 +12,7 @@ use crate::program::SymlinkKind;
 use asking::AskNote;
 use exchange::{About, ExchangeId, Replies};
 use features::ErrorLevel;
+use files::FileFault;
 use semantics::{Known, Request};
 use std::io::Write;
 
@@ -110,6 +111,30 @@ fn put_about(
     });
     if told {
         state.reuse.is_told.set(true);
+    }
+}
+
+impl Engine {
+    /// A file could not be read on: in nginx's words, which it has for each call that fails so.
+    #[cold]
+    pub(super) fn tell_of_fault(&mut self, fault: &FileFault) {
+        // Without its slash below the root of all files.
+        let slash: &[u8] = if fault.path.first() == Some(&b'/') { b"" } else { b"/" };
+        let mut text = [b"pread() \"", slash, &*fault.path, b"\" failed ("].concat();
+        let why = std::io::Error::from(fault.why).to_string();
+        let why = why.split(" (os error").next().unwrap_or_default();
+        let _ = write!(text, "{}: {why})", fault.why.raw_os_error());
+        let clock = &self.rest.clock;
+        match fault.waiter.and_then(|token| self.rest.requests.get_mut(token)) {
+            Some(state) => {
+                // Looking for it once more would not help.
+                (state.wait.again.sent, state.wait.again.failed) = (true, true);
+                let Some(request) = &state.request else { return };
+                text.extend_from_slice(b" while sending response to client");
+                tell((&self.loaded, state), &request.get(), clock, (ErrorLevel::CRIT, || text));
+            }
+            None => tell_of_process(&self.loaded, clock, ErrorLevel::CRIT, &text),
+        }
     }
 }
 

@@ -295,6 +295,9 @@ impl Handler for Engine {
             self.files.on_turn(&mut Passing { replies, rest: &mut self.rest })
         };
         let mut went_on = false;
+        while let Some(fault) = self.files.next_fault() {
+            self.tell_of_fault(&fault);
+        }
         while let Some(token) = self.files.next_woken() {
             self.go_on_any(replies, token);
             went_on = true;

@@ -79,7 +79,7 @@ impl Engine {
                     self.begin_making(replies, token);
                 }
                 if sent.is_err() {
-                    self.refuse_stream(replies, token, "answers from files have all that they may");
+                    self.refuse_stream(replies, token, Some("answers from files have all that they may"));
                 }
             }
             _ => {
@@ -145,7 +145,9 @@ impl Engine {
         if state.wait.stage == RequestStage::Sends {
             // The file was another when it was to be sent.
             if core::mem::replace(&mut state.wait.again.sent, true) {
-                self.refuse_stream(replies, token, "a file was another each time that it was to be sent");
+                let why = "a file was another each time that it was to be sent";
+                let why = (!state.wait.again.failed).then_some(why);
+                self.refuse_stream(replies, token, why);
                 return;
             }
             state.reply.filtering = None;
@@ -159,14 +161,16 @@ impl Engine {
     /// What was settled cannot be sent, and nothing of it was: an error page goes in its place, or, where that
     /// cannot be sent either, a status alone. It is logged by what was sent.
     #[cold]
-    fn refuse_stream(&mut self, replies: &mut dyn Replies, token: u32, why: &'static str) {
+    fn refuse_stream(&mut self, replies: &mut dyn Replies, token: u32, why: Option<&'static str>) {
         let state = self.rest.requests.get_mut(token).filter(|state| state.request.is_some());
         let Some(state) = state else { return };
         (state.reply.filtering, state.wait.inner) = (None, None);
         state.sent.forget();
         if !core::mem::replace(&mut state.wait.again.refused, true) {
             self.resume(replies, token, |runner| {
-                runner.tell(ErrorLevel::ERROR, || why.into());
+                if let Some(why) = why {
+                    runner.tell(ErrorLevel::ERROR, || why.into());
+                }
                 Some(Flow::Status(503))
             });
             return;

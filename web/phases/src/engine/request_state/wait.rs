@@ -19,6 +19,8 @@ pub(crate) enum RequestStage {
 pub(crate) struct Again {
     /// It was another when it was to be sent.
     pub sent: bool,
+    /// It could not be read, which is told already.
+    pub failed: bool,
     /// An answer of a file was refused: there is no room for it, or the file is never the same.
     pub refused: bool,
     /// It was another when its head was to be cut (`mp4`).

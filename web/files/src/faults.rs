@@ -1,0 +1,36 @@
+//! What file systems fail at while files are sent, for who keeps a log.
+
+use crate::Files;
+use crate::ids::WorkId;
+use rustix::io::Errno;
+use std::sync::Arc;
+
+/// Faults that wait to be told, at most: those beyond are of the same disk, and as soon.
+const FAULTS_MAX: usize = 16;
+
+/// A file that could not be read on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileFault {
+    /// Its path.
+    pub path: Arc<[u8]>,
+    /// What the system said.
+    pub why: Errno,
+    /// The number of who asked for it, where nothing of its answer was sent yet and [`Files::next_woken`]
+    /// tells of it.
+    pub waiter: Option<u32>,
+}
+
+impl Files {
+    /// What failed since this was asked last.
+    pub fn next_fault(&mut self) -> Option<FileFault> {
+        self.faults.pop_front()
+    }
+
+    pub(crate) fn note_fault(&mut self, work: WorkId, why: Errno) {
+        self.counters.file_errors += 1;
+        let Some(work) = self.works.get(work) else { return };
+        let Some(stream) = work.stream.as_ref().filter(|_| self.faults.len() < FAULTS_MAX) else { return };
+        let waiter = work.guest.filter(|_| stream.head.is_some());
+        self.faults.push_back(FileFault { path: Arc::clone(stream.source.path()), why, waiter });
+    }
+}
