@@ -1,6 +1,7 @@
 //! A handler of one's own: bodies with back-pressure, replies in pieces.
 
-use crate::support::{Response, World, answer_page};
+use crate::support::page::answer_page;
+use crate::support::{Response, World};
 use app::{Body, Closed};
 use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};

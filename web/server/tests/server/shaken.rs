@@ -1,6 +1,7 @@
 //! Handshakes whose last step is put off to another turn.
 
-use crate::support::{World, answer_page};
+use crate::support::World;
+use crate::support::page::answer_page;
 use app::{App, ConnId, Net};
 use exchange::{ExchangeId, Handler, Listeners, Prepared, Replies, RequestBody, Speaks};
 use handshake::{ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connector, Groups, Identity};
