@@ -33,7 +33,7 @@ fn workers_outlive_their_keeper() {
 }
 
 /// A worker that forks, again and again: most children only end, and every tenth becomes a worker of
-/// its own. Tells its descriptors and pages before and after.
+/// its own. Tells its descriptors and pages before and after; it begins when it is told to.
 const FORKER: &str = "
 import ctypes, os, socket, sys
 libc = ctypes.CDLL(None)
@@ -61,6 +61,8 @@ s = socket.create_connection(('10.9.0.1', 8001))
 forks = int(sys.argv[1])
 failed = sum(not fork(at % 10 == 0) for at in range(20))
 before = used()
+print('before:', flush=True)
+sys.stdin.readline()
 failed += sum(not fork(at % 10 == 0) for at in range(forks))
 after = used()
 print(failed, *before, *after, ask(s), flush=True)
@@ -114,22 +116,24 @@ fn forks_leave_nothing_behind() {
         });
         start_echo(listener.expect("it was bound"));
         fs::write(&ready, "").unwrap();
-        let holds_open = fs::File::options().read(true).write(true).open(&pipe).unwrap();
+        let mut holds_open = fs::File::options().read(true).write(true).open(&pipe).unwrap();
         let process = keeper.id();
+        let is_alone = || {
+            let text = output(Nearside::command(["status", "--counters"]).arg(process.to_string()));
+            text.contains("1 of 8 seats are taken")
+        };
+        wait_for("some forks", || keeper.said().contains("before:") && is_alone());
         let before = descriptors(process);
+        holds_open.write_all(b"\n").unwrap();
         wait_for("all forks", || keeper.said().contains("True") || keeper.said().contains("False"));
         let said = keeper.said();
-        let words: Vec<&str> = said.split_whitespace().collect();
+        let words: Vec<&str> = said.trim_start_matches("before:").split_whitespace().collect();
         let [failed, fds, pages, fds_after, pages_after, works] = words[..] else { panic!("{said}") };
         assert_eq!((failed, works, fds), ("0", "True", fds_after), "{said}");
         let grown = pages_after.parse::<u64>().unwrap().saturating_sub(pages.parse().unwrap());
         assert!(grown < 256, "pages: {said}");
-        // Two for the one that has a seat.
-        wait_for("the seats to be free", || {
-            let text = output(Nearside::command(["status", "--counters"]).arg(process.to_string()));
-            text.contains("1 of 8 seats are taken")
-        });
-        assert!(descriptors(process) <= before + 2, "{before} and {}", descriptors(process));
+        wait_for("the seats to be free", is_alone);
+        assert_eq!(descriptors(process), before, "the keeper's");
         drop(holds_open);
         wait_for("the program's end", || keeper.has_ended());
     });
