@@ -94,16 +94,11 @@ impl Column {
         if self.places.is_empty() {
             // The keeper may be of another version: what it does not know is told nowhere.
             let (names, places) = (&self.names, &mut self.places);
-            let mut expected = 0;
             told.each(&mut |layer, name, _| {
                 let is_it = |known: &String| {
                     known.strip_prefix(layer).and_then(|rest| rest.strip_prefix('.')).is_some_and(|rest| rest == name)
                 };
-                // Nearly always the next one.
-                let found = names.get(expected).filter(|known| is_it(known)).map(|_| expected);
-                let found = found.or_else(|| names.iter().position(is_it));
-                expected = found.map_or(expected, |found| found + 1);
-                places.push(found);
+                places.push(names.iter().position(is_it));
             });
         }
         let (values, mut places) = (&mut self.values, self.places.iter());
