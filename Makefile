@@ -177,6 +177,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"$(RELOADS) reloads of an nginx.conf|NEARSIDE_RELOADS=$(RELOADS) $(CARGO) test -q --locked -p interop reloads" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
 		"the library, feature by feature, and packed for a registry|CARGO='$(CARGO)' scripts/library.sh" \
+		"10,000 forks of a worker on our stack|NEARSIDE_FORKS=10000 $(CARGO) test -q --locked -p nearside-preload forks" \
 		"2 x 500 lying memif peers|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p nearside-memif --lib hostile" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \

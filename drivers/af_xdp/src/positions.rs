@@ -51,11 +51,13 @@ impl CommonRooms {
     }
 }
 
-/// The rings of what is received.
+/// The rings of one direction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CommonReceiving {
-    pub ring: Parts<Descriptor>,
-    pub fill: Parts<u64>,
+pub(crate) struct CommonRings {
+    /// The receive or the transmit ring.
+    pub frames: Parts<Descriptor>,
+    /// The ring that rooms go the other way by: the fill or the completion ring.
+    pub returns: Parts<u64>,
     pub rooms: CommonRooms,
 }
 
@@ -68,30 +70,65 @@ pub(crate) struct Taking {
     taken: u32,
 }
 
-impl CommonReceiving {
-    /// Frames that wait.
+/// Makes up for what a process that was killed had not said of its burst: it was so far ahead in the
+/// ring that the kernel reads, and behind in the one that it writes.
+fn catch_up<T: Copy>(behind: &mut Consumer<T>, ahead: u32, size: u32) {
+    let excess = ahead.wrapping_sub(behind.position()).wrapping_sub(size);
+    if excess > 0 && excess <= behind.available() {
+        behind.advance(excess);
+    }
+}
+
+impl CommonRings {
+    /// Frames that wait to be taken.
     ///
     /// # Safety
     /// The rings are mapped.
     pub unsafe fn waiting(&self) -> u32 {
         // SAFETY: as the caller promises; nothing is written.
-        unsafe { Consumer::new(self.ring) }.available()
+        unsafe { Consumer::new(self.frames) }.available()
     }
 
-    /// Begins to take.
+    /// Begins to take from the receive ring.
     ///
     /// # Safety
     /// The rings are mapped until [`Taking::end`], and no process begins before that.
-    pub unsafe fn begin(&self) -> Taking {
+    pub unsafe fn begin_taking(&self) -> Taking {
         // SAFETY: as the caller promises.
-        let (mut ring, fill) = unsafe { (Consumer::new(self.ring), Producer::new(self.fill)) };
-        // Whoever was killed had given back so many rooms more than it had taken: of frames that it
-        // had, or nobody.
-        let excess = fill.position().wrapping_sub(ring.position()).wrapping_sub(self.ring.size);
-        if excess > 0 && excess <= ring.available() {
-            ring.advance(excess);
-        }
+        let (mut ring, fill) = unsafe { (Consumer::new(self.frames), Producer::new(self.returns)) };
+        // Rooms that were given back and not said to be taken: of frames that it had, or nobody.
+        catch_up(&mut ring, fill.position(), self.frames.size);
         Taking { ring, fill, rooms: self.rooms, taken: 0 }
+    }
+
+    /// Begins to send by the transmit ring.
+    ///
+    /// # Safety
+    /// The rings are mapped until [`Putting::end`], and no process begins before that.
+    pub unsafe fn begin_putting(&self) -> Putting {
+        // SAFETY: as the caller promises.
+        let (ring, mut completion) = unsafe { (Producer::new(self.frames), Consumer::new(self.returns)) };
+        // Rooms that came back and were used.
+        catch_up(&mut completion, ring.position(), self.frames.size);
+        Putting { ring, completion, rooms: self.rooms, size: self.frames.size, used: 0 }
+    }
+
+    /// Frames to be sent that the kernel has not taken.
+    ///
+    /// # Safety
+    /// The rings are mapped.
+    pub unsafe fn pending(&self) -> u32 {
+        // SAFETY: as the caller promises; nothing is written.
+        unsafe { Producer::new(self.frames) }.pending()
+    }
+
+    /// Whether the kernel wants to be told of frames to be sent.
+    ///
+    /// # Safety
+    /// The rings are mapped.
+    pub unsafe fn needs_wakeup(&self) -> bool {
+        // SAFETY: as the caller promises; nothing is written.
+        unsafe { Producer::new(self.frames) }.needs_wakeup()
     }
 }
 
@@ -119,14 +156,6 @@ impl Taking {
     }
 }
 
-/// The rings of what is sent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CommonSending {
-    pub ring: Parts<Descriptor>,
-    pub completion: Parts<u64>,
-    pub rooms: CommonRooms,
-}
-
 /// A burst that is sent.
 #[derive(Debug)]
 pub(crate) struct Putting {
@@ -136,42 +165,6 @@ pub(crate) struct Putting {
     size: u32,
     /// Rooms that came back, used since.
     used: u32,
-}
-
-impl CommonSending {
-    /// Begins to send.
-    ///
-    /// # Safety
-    /// The rings are mapped until [`Putting::end`], and no process begins before that.
-    pub unsafe fn begin(&self) -> Putting {
-        // SAFETY: as the caller promises.
-        let (ring, mut completion) = unsafe { (Producer::new(self.ring), Consumer::new(self.completion)) };
-        let size = self.ring.size;
-        // Whoever was killed had used so many rooms that came back, and not said so.
-        let excess = ring.position().wrapping_sub(completion.position()).wrapping_sub(size);
-        if excess > 0 && excess <= completion.available() {
-            completion.advance(excess);
-        }
-        Putting { ring, completion, rooms: self.rooms, size, used: 0 }
-    }
-
-    /// Frames that the kernel has not taken.
-    ///
-    /// # Safety
-    /// The rings are mapped.
-    pub unsafe fn pending(&self) -> u32 {
-        // SAFETY: as the caller promises; nothing is written.
-        unsafe { Producer::new(self.ring) }.pending()
-    }
-
-    /// Whether the kernel wants to be told of frames.
-    ///
-    /// # Safety
-    /// The rings are mapped.
-    pub unsafe fn needs_wakeup(&self) -> bool {
-        // SAFETY: as the caller promises; nothing is written.
-        unsafe { Producer::new(self.ring) }.needs_wakeup()
-    }
 }
 
 impl Putting {
@@ -244,7 +237,7 @@ mod tests {
                 unsafe { (Producer::new(fill), Producer::new(ring), Consumer::new(fill)) };
             (0..u64::from(SIZE)).for_each(|n| given.push(n * u64::from(FRAME)));
             given.publish();
-            let receiving = CommonReceiving { ring, fill, rooms: ROOMS };
+            let receiving = CommonRings { frames: ring, returns: fill, rooms: ROOMS };
             let (mut sent, mut seen) = (0u32, 0u32);
             for (come, take, until) in moves {
                 for _ in 0..come.min(empty.available()) {
@@ -256,7 +249,7 @@ mod tests {
                     sent += 1;
                 }
                 // SAFETY: as above.
-                let mut taking = unsafe { receiving.begin() };
+                let mut taking = unsafe { receiving.begin_taking() };
                 for _ in 0..take {
                     let Some(frame) = taking.next() else { break };
                     let (address, len) = frame.expect("a frame");
@@ -274,7 +267,7 @@ mod tests {
                 }
                 // Whatever is not with the kernel lies in the ring of frames, each room once.
                 // SAFETY: as above.
-                let after = unsafe { receiving.begin() };
+                let after = unsafe { receiving.begin_taking() };
                 let rooms = (0..empty.available()).map(|at| empty.peek(at));
                 let waiting = (0..after.ring.available()).map(|at| after.ring.peek(at).address - 256);
                 let all: Vec<u64> = rooms.chain(waiting).collect();
@@ -293,11 +286,11 @@ mod tests {
             let (ring, completion) = (ring.parts(), done.parts());
             // SAFETY: as above.
             let (mut taken, mut done) = unsafe { (Consumer::new(ring), Producer::new(completion)) };
-            let sending = CommonSending { ring, completion, rooms: ROOMS };
+            let sending = CommonRings { frames: ring, returns: completion, rooms: ROOMS };
             let mut flying = VecDeque::new();
             for (put, fly, land, until) in moves {
                 // SAFETY: as above.
-                let mut putting = unsafe { sending.begin() };
+                let mut putting = unsafe { sending.begin_putting() };
                 let queued: Vec<u64> = (0..taken.available()).map(|at| taken.peek(at).address).collect();
                 for _ in 0..put {
                     let Some(address) = putting.push(60) else { break };
@@ -326,7 +319,7 @@ mod tests {
             flying.drain(..).for_each(|address| done.push(address));
             done.publish();
             // SAFETY: as above.
-            let mut putting = unsafe { sending.begin() };
+            let mut putting = unsafe { sending.begin_putting() };
             let places: BTreeSet<u64> = (0..SIZE).filter_map(|_| putting.push(60)).map(|at| ROOMS.room(at)).collect();
             prop_assert_eq!(places.len() as u32, SIZE);
             prop_assert_eq!(putting.push(60), None);
@@ -340,9 +333,9 @@ mod tests {
         let (ring, completion) = (ring.parts(), done.parts());
         // SAFETY: the memory outlives all; each side is used by one at a time.
         let (mut taken, mut done) = unsafe { (Consumer::new(ring), Producer::new(completion)) };
-        let sending = CommonSending { ring, completion, rooms: ROOMS };
+        let sending = CommonRings { frames: ring, returns: completion, rooms: ROOMS };
         // SAFETY: as above.
-        let mut first = unsafe { sending.begin() };
+        let mut first = unsafe { sending.begin_putting() };
         (0..SIZE).for_each(|_| assert!(first.push(60).is_some()));
         first.end();
         taken.advance(SIZE);
@@ -351,7 +344,7 @@ mod tests {
         }
         done.publish();
         // SAFETY: as above.
-        let mut second = unsafe { sending.begin() };
+        let mut second = unsafe { sending.begin_putting() };
         while let Some(address) = second.push(60) {
             assert!(ROOMS.holds(address, FRAME - HEADROOM), "{address}");
         }
@@ -363,9 +356,9 @@ mod tests {
         let told = [(ROOMS.len, 60), (u64::MAX, 60), (ROOMS.len - 60, 61), (256, 13), (256, 2_000), (256, 60)];
         told.iter().for_each(|(address, len)| kernel.push(Descriptor { address: *address, len: *len, options: 0 }));
         kernel.publish();
-        let receiving = CommonReceiving { ring, fill, rooms: ROOMS };
+        let receiving = CommonRings { frames: ring, returns: fill, rooms: ROOMS };
         // SAFETY: as above.
-        let mut taking = unsafe { receiving.begin() };
+        let mut taking = unsafe { receiving.begin_taking() };
         let found: Vec<_> = std::iter::from_fn(|| taking.next()).collect();
         assert_eq!(found, [None, None, None, None, None, Some((256, 60))]);
     }

@@ -7,7 +7,7 @@ use crate::facts::{Checksums, Facts};
 use crate::interface::{Interface, Presence};
 use crate::link::XdpLink;
 use crate::port::AfXdp;
-use crate::positions::{CommonReceiving, CommonRooms, CommonSending};
+use crate::positions::{CommonRings, CommonRooms};
 use crate::socket::Socket;
 use crate::terms::Terms;
 use crate::umem::{Umem, first_frame};
@@ -138,9 +138,9 @@ fn map(
     let len = memory.1.len() as u64;
     let first = first_frame(config.ring, frame, share);
     let rooms = CommonRooms { first, frame, len };
-    let receiving = CommonReceiving { ring: rings.receive, fill: rings.fill, rooms };
+    let receiving = CommonRings { frames: rings.receive, returns: rings.fill, rooms };
     let rooms = CommonRooms { first: first + u64::from(config.ring) * u64::from(frame), frame, len };
-    let sending = CommonSending { ring: rings.transmit, completion: rings.completion, rooms };
+    let sending = CommonRings { frames: rings.transmit, returns: rings.completion, rooms };
     let rx = XdpSeatRx {
         rings: receiving,
         checksums: facts.checksums,
@@ -156,7 +156,7 @@ fn map(
 /// The receiving side of a queue that other processes have as well.
 #[derive(Debug)]
 pub struct XdpSeatRx {
-    rings: CommonReceiving,
+    rings: CommonRings,
     checksums: Checksums,
     /// The queue's socket, whose rings those are, and the memory of its frames.
     memory: Arc<(Socket, Umem)>,
@@ -185,7 +185,7 @@ impl XdpSeatRx {
     pub fn take(&mut self, max: usize, into: &mut Vec<u8>, each: &mut dyn FnMut(Range<usize>, bool)) {
         let (socket, umem) = &*self.memory;
         // SAFETY: mapped as long as the socket is held; one process at a time, as the caller sees to.
-        let mut taking = unsafe { self.rings.begin() };
+        let mut taking = unsafe { self.rings.begin_taking() };
         for _ in 0..max.min(MOST_TAKEN) {
             let Some(found) = taking.next() else { break };
             let Some((address, len)) = found else {
@@ -234,6 +234,12 @@ impl XdpSeatRx {
         (self.presence != Presence::Gone).then(|| self.memory.0.as_fd())
     }
 
+    /// For how long a sleep can rely on that descriptor: nothing tells that the interface has come up.
+    #[must_use]
+    pub const fn patience(&self) -> Duration {
+        if matches!(self.presence, Presence::Down) { LOOK_INTERVAL } else { Duration::MAX }
+    }
+
     /// Frames that were none.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
@@ -244,7 +250,7 @@ impl XdpSeatRx {
 /// The sending side.
 #[derive(Debug)]
 pub struct XdpSeatTx {
-    rings: CommonSending,
+    rings: CommonRings,
     memory: Arc<(Socket, Umem)>,
     /// The longest frame, in bytes.
     longest: u32,
@@ -266,7 +272,7 @@ impl XdpSeatTx {
     /// process at a time calls this.
     pub fn put(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> usize {
         // SAFETY: mapped as long as the socket is held; one process at a time, as the caller sees to.
-        let mut putting = unsafe { self.rings.begin() };
+        let mut putting = unsafe { self.rings.begin_putting() };
         let mut count = 0;
         for frame in frames {
             let len = frame.len().min(self.longest as usize);

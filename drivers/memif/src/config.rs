@@ -1,5 +1,6 @@
 //! What a memif interface is opened with, and its address syntax.
 
+use ::link::Capabilities;
 use core::fmt;
 use core::str::FromStr;
 use driver::Role;
@@ -161,6 +162,18 @@ impl Config {
             memory: None,
             socket_mode: 0o600,
             peers: Peers::Own,
+        }
+    }
+
+    /// What a link over it can do.
+    pub(crate) const fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            mtu: self.mtu,
+            receive_checksum: false,
+            transmit_checksum: false,
+            segmentation: None,
+            queues: self.queues,
+            shared_frames: !self.copy,
         }
     }
 

@@ -163,11 +163,13 @@ impl Control {
     }
 
     /// One of them has found the peer of this epoch to break the protocol.
-    pub(crate) fn refuse(&mut self, epoch: u32) {
-        if self.up.is_some() && self.epoch == epoch {
+    pub(crate) fn refuse(&mut self, epoch: u32) -> bool {
+        let is_there = self.up.is_some() && self.epoch == epoch;
+        if is_there {
             self.end(End::refused("the peer breaks the protocol, or took its memory away"));
             self.closed_until = self.seen + RETRY_LONGEST;
         }
+        is_there
     }
 
     /// A link for each queue, as yet without a peer.

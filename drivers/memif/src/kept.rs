@@ -14,6 +14,8 @@ use wire::Time;
 #[derive(Debug)]
 pub struct KeptMemif {
     control: Control,
+    /// The epoch that was last told of.
+    told: u32,
 }
 
 impl KeptMemif {
@@ -27,15 +29,16 @@ impl KeptMemif {
         guard::take_signal().map_err(refused)?;
         let mut control = Control::open(config)?;
         control.export();
-        Ok(Self { control })
+        let told = control.epoch();
+        Ok(Self { control, told })
     }
 
     /// Greets a new peer, follows the one there is, notices that it went. Never blocks. Whether what
     /// is shared is another since the last call.
     pub fn poll(&mut self, now: Time) -> bool {
-        let before = self.control.epoch();
         self.control.poll(now);
-        self.control.epoch() != before
+        let epoch = self.control.epoch();
+        core::mem::replace(&mut self.told, epoch) != epoch
     }
 
     /// Becomes readable when [`KeptMemif::poll`] has something to do; `None` between two attempts to
@@ -51,9 +54,10 @@ impl KeptMemif {
         self.control.patience()
     }
 
-    /// A process has found the peer of this epoch to break the protocol: its connection ends.
-    pub fn refuse(&mut self, epoch: u32) {
-        self.control.refuse(epoch);
+    /// A process has found the peer of this epoch to break the protocol: its connection ends. Whether
+    /// there was one: another process may have said so.
+    pub fn refuse(&mut self, epoch: u32) -> bool {
+        self.control.refuse(epoch)
     }
 
     /// All of it, as it is now, for another process.

@@ -58,14 +58,6 @@ impl MemifLink {
     }
 
     pub(crate) fn new(config: &Config, shared: Arc<Shared>) -> Self {
-        let capabilities = Capabilities {
-            mtu: config.mtu,
-            receive_checksum: false,
-            transmit_checksum: false,
-            segmentation: None,
-            queues: config.queues,
-            shared_frames: !config.copy,
-        };
         Self {
             rx: MemifRx::new(config.copy),
             tx: MemifTx::new(u32::from(config.mtu) + HEADER_ROOM),
@@ -75,7 +67,7 @@ impl MemifLink {
             control: None,
             mode: config.mode,
             armed: false,
-            capabilities,
+            capabilities: config.capabilities(),
             disconnects: 0,
         }
     }

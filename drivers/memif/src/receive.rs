@@ -32,6 +32,12 @@ pub(crate) enum Buffers {
     Peers,
 }
 
+/// Where the buffer of a slot is in our own memory.
+#[inline]
+pub(crate) fn own_buffer(first: *mut u8, stride: u32, ring: &Ring, slot: u16) -> *mut u8 {
+    first.wrapping_add(ring.slot_index(slot) * stride as usize)
+}
+
 impl Buffers {
     /// A private copy of a descriptor of what is received, and where its bytes are, if they are where they may be.
     #[inline]
@@ -40,7 +46,7 @@ impl Buffers {
         match self {
             Self::Own { first, stride, size } => {
                 let descriptor = ring.snapshot_low(slot);
-                let start = first.wrapping_add(ring.slot_index(slot) * stride as usize).cast_const();
+                let start = own_buffer(first, stride, ring, slot).cast_const();
                 (descriptor, (descriptor.length() <= size).then_some(start))
             }
             Self::Peers => {
@@ -314,7 +320,7 @@ impl Burst {
             }
             // For the release, which will only move the index.
             ring.describe(next, empty);
-            let start = first.wrapping_add(ring.slot_index(next) * stride as usize).cast_const();
+            let start = own_buffer(first, stride, ring, next).cast_const();
             prefetch_read(start, len);
             self.frames[count & (BURST_LIMIT - 1)] = Frame { start, len };
             bytes += u64::from(len);

@@ -9,7 +9,7 @@ use crate::config::{Config, Mode, POLL_NAP};
 use crate::exported::{ExportedRing, SHARED_QUEUES, number, wrong};
 use crate::guard;
 use crate::memory::{Memory, RingRef, map_given};
-use crate::receive::{BURST_LIMIT, Buffers, FRAME_LIMIT};
+use crate::receive::{BURST_LIMIT, Buffers, FRAME_LIMIT, own_buffer};
 use crate::ring::{BadIndex, Descriptor, distance, locate};
 use ::link::{Capabilities, LinkState, Reopened};
 use core::ops::Range;
@@ -39,14 +39,8 @@ impl SeatMemif {
     /// # Errors
     /// If what is shared is no such interface, or the system's.
     pub fn given(config: &Config, shared: Reopened) -> io::Result<Self> {
-        let capabilities = Capabilities {
-            mtu: config.mtu,
-            receive_checksum: false,
-            transmit_checksum: false,
-            segmentation: None,
-            queues: config.queues,
-            shared_frames: false,
-        };
+        // Frames are copied.
+        let capabilities = Capabilities { shared_frames: false, ..config.capabilities() };
         let mut words = shared.text.split(' ');
         let epoch = number(words.next().unwrap_or_default())?;
         let mut sides = match (words.next(), words.next()) {
@@ -306,7 +300,7 @@ impl TxSide {
         let (ring, len) = (self.lies.get(), frame.len() as u32);
         let (place, word) = match self.buffers {
             Buffers::Own { first, stride, size } => {
-                let start = first.wrapping_add(ring.slot_index(slot) * stride as usize);
+                let start = own_buffer(first, stride, ring, slot);
                 ((len <= size).then_some(start), 0)
             }
             Buffers::Peers => {
@@ -380,6 +374,17 @@ impl MemifSeatTx {
     /// What is wrong with the peer, once.
     pub const fn take_fault(&mut self) -> Option<&'static str> {
         self.fault.take()
+    }
+
+    /// Leaves an index in the ring that is none.
+    #[cfg(test)]
+    pub(crate) fn spoil(&self) {
+        let Some(side) = &self.side else { return };
+        let ring = side.lies.get();
+        match side.buffers {
+            Buffers::Own { .. } => ring.publish_head(ring.tail().wrapping_add(ring.size() + 1)),
+            Buffers::Peers => ring.publish_tail(ring.head().wrapping_add(1)),
+        }
     }
 
     /// Frames that had no peer.

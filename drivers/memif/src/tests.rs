@@ -2,6 +2,7 @@
 
 mod attacks;
 mod hostile;
+mod seats;
 
 use crate::channel::Channel;
 use crate::{Address, Config, Memif, MemifError, MemifLink, MemoryKind, Mode, RETRY_LONGEST, Role};

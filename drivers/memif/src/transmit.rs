@@ -3,7 +3,7 @@
 use crate::bell::Bell;
 use crate::memory::RingRef;
 use crate::prefetch::prefetch_write;
-use crate::receive::{Buffers, LOST_FAULT};
+use crate::receive::{Buffers, LOST_FAULT, own_buffer};
 use crate::ring::{BadIndex, Descriptor, Extent, Ring, distance};
 use crate::slots::Slots;
 use ::link::Transmit;
@@ -183,10 +183,9 @@ impl MemifTx {
         let ring = lies.get();
         match self.buffers {
             Buffers::Own { first, stride, size } => {
-                self.slot = first.wrapping_add(ring.slot_index(self.next) * stride as usize);
+                self.slot = own_buffer(first, stride, ring, self.next);
                 self.slot_len = size;
-                let ahead = ring.slot_index(self.next.wrapping_add(SLOTS_AHEAD));
-                prefetch_write(first.wrapping_add(ahead * stride as usize));
+                prefetch_write(own_buffer(first, stride, ring, self.next.wrapping_add(SLOTS_AHEAD)));
             }
             Buffers::Peers => {
                 let descriptor = ring.snapshot(self.next);

@@ -82,6 +82,24 @@ pub struct Counters {
     pub disconnects: u64,
 }
 
+impl Counters {
+    /// Every counter with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let Self { rx_frames, rx_bytes, tx_frames, tx_bytes, rx_dropped, tx_dropped, tx_full, disconnects } = *self;
+        [
+            ("rx_frames", rx_frames),
+            ("rx_bytes", rx_bytes),
+            ("tx_frames", tx_frames),
+            ("tx_bytes", tx_bytes),
+            ("rx_dropped", rx_dropped),
+            ("tx_dropped", tx_dropped),
+            ("tx_full", tx_full),
+            ("disconnects", disconnects),
+        ]
+        .into_iter()
+    }
+}
+
 /// How much a silo has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {

@@ -31,6 +31,7 @@ mod memory;
 mod net;
 mod reading;
 mod reset_limit;
+mod sample;
 mod secret;
 mod segments;
 pub mod shadow;
@@ -40,6 +41,7 @@ pub use config::{Address, Config, Detection, MAX_ADDRESSES, ResetRate, Route, Se
 pub use counters::Counters;
 pub use egress::{Egress, LinkOffload, Rehearsal, Watched};
 pub use ip::Conflict;
+pub use sample::{ConnectionSample, SAMPLE_WORDS};
 pub use segments::{Arrival, Arrived, Glance, Migrant, ReturnPath, Slot};
 pub use stack::Stack;
 

@@ -507,9 +507,37 @@ impl Stack {
         self.tcp.share_listeners();
     }
 
+    /// Every value that is counted, with the name of its layer ([`crate::HELP`]) and its own.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let now = [
+            ("connections", self.connections() as u64),
+            ("half_open", self.half_open() as u64),
+            ("receive_memory_bytes", self.receive_memory() as u64),
+        ];
+        let of = |layer: &'static str| move |(name, value)| (layer, name, value);
+        let stack = now.into_iter().chain(self.counters().iter()).map(of("stack"));
+        let tcp = self.tcp_counters().iter().map(of("tcp"));
+        let neighbour = self.neighbour_counters().map(of("neighbour"));
+        stack.chain(tcp).chain(neighbour).chain(self.fragment_counters().map(of("fragments")))
+    }
+
     /// The ids of all connections, for a view of the whole.
     pub fn connection_ids(&self) -> impl Iterator<Item = ConnId> {
         self.tcp.slots().ids()
+    }
+
+    /// Places of the table of connections that were ever in use.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.tcp.slots().used()
+    }
+
+    /// The connection in a place, for who looks at a few of many.
+    #[must_use]
+    pub fn connection_at(&self, place: usize) -> Option<ConnId> {
+        let slots = self.tcp.slots();
+        let index = u32::try_from(place).ok().filter(|_| place < slots.used())?;
+        slots.is_used(index).then(|| slots.id(index))
     }
 
     /// Whether a connection's timer ([`app::Net::set_timer`]) is set, for who looks for those that

@@ -8,6 +8,7 @@ mod migrate;
 mod narrow;
 mod options;
 mod presence;
+mod sample;
 mod sealed;
 mod stray;
 

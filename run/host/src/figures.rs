@@ -9,12 +9,12 @@ use core::sync::atomic::AtomicU64;
 use cpu::Clock;
 use latency::{SERIES_MAX, SeriesMemory, SeriesTable, SeriesWords, WORDS};
 use link::{Counters, LinkState};
-use page::{Metric, MetricKind, Page, PageError, SeriesArea, SeriesShape, SiloWords, Writer};
+use page::{Metric, MetricKind, Page, PageError, PageShape, SampleShape, SeriesArea, SeriesShape, SiloWords, Writer};
 use say::Failure;
 use server::Server;
 use silo::{Silo, Usage};
 use sockets::Worker;
-use stack::{LinkOffload, Seeds, Stack};
+use stack::{LinkOffload, SAMPLE_WORDS, Seeds, Stack};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use wire::Time;
@@ -74,6 +74,10 @@ pub struct Column {
 fn shape(latencies: bool) -> SeriesShape {
     if latencies { SeriesShape { count: SERIES_MAX, words: WORDS } } else { SeriesShape::default() }
 }
+
+/// Connections that a silo tells of when it is asked: what fits on some screens, and costs it some
+/// 50 µs where there are 100,000.
+const SAMPLES: SampleShape = SampleShape { count: 256, words: SAMPLE_WORDS };
 
 /// Series of latencies on a page.
 struct PageSeries(SeriesArea);
@@ -252,7 +256,8 @@ impl Figures {
             beside(&sockets::Counters::default(), &mut |name, value| named.push((name.to_owned(), value)));
         }
         let metrics: Vec<Metric> = named.into_iter().map(metric).collect();
-        let (path, shape) = (host.status_page.as_deref(), (layout.seats.len(), shape(latencies)));
+        let path = host.status_page.as_deref();
+        let shape = PageShape { silos: layout.seats.len(), series: shape(latencies), samples: SAMPLES };
         let (page, writers, hidden) = Page::create_somewhere(path, &label, Clock.unix(), &metrics, shape)?;
         tell_place(path, hidden);
         let column = |(writer, seat): (Writer, &SiloPlace)| {
@@ -324,6 +329,23 @@ impl SiloColumn {
         // Last: a generator has none of these.
         near(&mut |_, value| values.push(value));
         self.writer.publish(now, &self.values);
+        if let Some(question) = self.writer.asked(now) {
+            self.answer(&silo.stack, question);
+        }
+    }
+
+    /// Somebody asks for a few connections.
+    #[cold]
+    fn answer(&mut self, stack: &Stack, question: u64) {
+        let most = self.writer.most_samples();
+        self.writer.answer(
+            || Clock.now(),
+            question,
+            stack.connections() as u64,
+            |give| {
+                stack.sample(most, question as usize, &mut |sample| give(&sample.words()));
+            },
+        );
     }
 }
 
@@ -353,23 +375,7 @@ fn collect(
     app: impl Iterator<Item = (&'static str, u64)>,
     take: &mut impl FnMut(&dyn Fn() -> String, u64),
 ) {
-    let link_values = [
-        ("up", u64::from(state == LinkState::Up)),
-        ("lost", lost),
-        ("rx_frames", link.rx_frames),
-        ("rx_bytes", link.rx_bytes),
-        ("tx_frames", link.tx_frames),
-        ("tx_bytes", link.tx_bytes),
-        ("rx_dropped", link.rx_dropped),
-        ("tx_dropped", link.tx_dropped),
-        ("tx_full", link.tx_full),
-        ("disconnects", link.disconnects),
-    ];
-    let stack_values = [
-        ("connections", stack.connections() as u64),
-        ("half_open", stack.half_open() as u64),
-        ("receive_memory_bytes", stack.receive_memory() as u64),
-    ];
+    let link_state = [("up", u64::from(state == LinkState::Up)), ("lost", lost)];
     let mut group = |prefix: &str, values: &mut dyn Iterator<Item = (&'static str, u64)>| {
         for (name, value) in values {
             take(&|| format!("{prefix}.{name}"), value);
@@ -377,12 +383,8 @@ fn collect(
     };
     group("silo", &mut ["pinned", "core", "domain"].into_iter().zip(*place));
     group("silo", &mut usage_values(usage).into_iter());
-    group("link", &mut link_values.into_iter());
-    group("stack", &mut stack_values.into_iter().chain(stack.counters().iter()));
-    group("tcp", &mut stack.tcp_counters().iter());
-    group("neighbour", &mut stack.neighbour_counters());
-    group("fragments", &mut stack.fragment_counters());
-    let mut app = app;
-    group("app", &mut app);
+    group("link", &mut link_state.into_iter().chain(link.iter()));
+    stack.values().for_each(|(layer, name, value)| take(&|| format!("{layer}.{name}"), value));
+    app.for_each(|(name, value)| take(&|| format!("app.{name}"), value));
     extra(&mut |name, value| take(&|| name.to_owned(), value));
 }

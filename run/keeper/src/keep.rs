@@ -16,7 +16,8 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 
 /// Starts the program and keeps its link.
 pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<ExitCode, Failure> {
-    let mut seats = Seats::open(&plan.terms, plan.workers.into())?;
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let mut seats = Seats::open(&plan.terms, plan.workers.into(), &name)?;
     let (inherited, channel) = seats::pair().map_err(|why| format!("a channel: {why}"))?;
     let mut child = start(plan, program, library, &inherited)?;
     drop(inherited);
@@ -60,7 +61,11 @@ fn look_after(channel: &OwnedFd, seats: &mut Seats, listeners: &mut Listeners) -
             match (asked.ask, asked.descriptor) {
                 (Ask::Seat, Some(to)) => seats.on_asked(to),
                 (Ask::Link, Some(to)) => seats.on_asked_for_link(&to),
-                (Ask::Refuse(epoch), _) => seats.on_refused(epoch),
+                (Ask::Refuse(epoch), _) => {
+                    seats.on_refused(epoch);
+                    // All workers are told, not only the one that has said so.
+                    seats.look_after_link(Clock.now());
+                }
                 (Ask::Listening, Some(listener)) => listeners.watch(&listener)?,
                 (Ask::Say(sentence), _) => say::warning(format_args!("{sentence}")),
                 (Ask::Seat | Ask::Link | Ask::Listening, None) => {

@@ -6,6 +6,7 @@
 //! kernel, and passes on what the library has to say. It never sees a frame.
 #![forbid(unsafe_code)]
 
+mod board;
 mod elf;
 mod keep;
 mod listeners;

@@ -1,5 +1,6 @@
 //! The seats at the link: who has each, and who waits for one.
 
+use crate::board::Board;
 use af_xdp::{HostView, KeptXdp};
 use core::net::IpAddr;
 use core::time::Duration;
@@ -106,6 +107,7 @@ impl Holder {
 pub(crate) struct Seats {
     kept: Kept,
     memory: SharedMemory,
+    board: Board,
     /// What wakes each.
     bells: Vec<OwnedFd>,
     /// Who has each.
@@ -115,14 +117,15 @@ pub(crate) struct Seats {
 
 impl Seats {
     /// Opens a link with seats for so many workers.
-    pub fn open(terms: &Terms, workers: usize) -> Result<Self, Failure> {
+    pub fn open(terms: &Terms, workers: usize, program: &str) -> Result<Self, Failure> {
         let kept = Kept::open(terms)?;
         let seats = (workers * SEATS_PER_WORKER).clamp(SEATS_PER_WORKER, sharing::SEATS_MAX);
         let fail = |why: io::Error| Failure::from(format!("the seats at the link: {why}"));
         let memory = SharedMemory::create(seats, &random().map_err(fail)?).map_err(fail)?;
         let bell = |_| Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let bells = (0..seats).map(bell).collect::<io::Result<_>>().map_err(fail)?;
-        Ok(Self { kept, memory, bells, taken: (0..seats).map(|_| None).collect(), waiting: VecDeque::new() })
+        let board = Board::new(program, seats)?;
+        Ok(Self { kept, memory, board, bells, taken: (0..seats).map(|_| None).collect(), waiting: VecDeque::new() })
     }
 
     /// What becomes readable when the process of a seat has ended, with the seat's number.
@@ -163,9 +166,10 @@ impl Seats {
 
     /// A worker has found the link's peer to break the protocol.
     pub fn on_refused(&mut self, epoch: u32) {
-        if let Kept::Memif(port) = &mut self.kept {
+        if let Kept::Memif(port) = &mut self.kept
+            && port.refuse(epoch)
+        {
             say::warning("the link's peer breaks its protocol, or took its memory away: its connection is ended");
-            port.refuse(epoch);
         }
     }
 
@@ -206,6 +210,7 @@ impl Seats {
             *held = None;
         }
         self.memory.vacate(seat);
+        self.board.clear(seat);
         self.give();
         // Whoever sleeps may have relied on it.
         self.wake_all();
@@ -223,8 +228,8 @@ impl Seats {
         {
             match self.kept.share() {
                 Ok(Reopened { text, descriptors }) => {
-                    let memory = self.memory.as_fd();
-                    let all = [memory].into_iter().chain(self.bells.iter().map(AsFd::as_fd));
+                    let common = [self.memory.as_fd(), self.board.as_fd()];
+                    let all = common.into_iter().chain(self.bells.iter().map(AsFd::as_fd));
                     let all: Vec<BorrowedFd<'_>> = all.chain(descriptors.iter().map(AsFd::as_fd)).collect();
                     if seats::give_seat(next.as_fd(), Ok((&format!("{seat} {text}"), &all))).is_ok() {
                         self.taken[seat] = Some(Holder::new(next));

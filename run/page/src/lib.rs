@@ -12,14 +12,20 @@
 //!
 //! ```text
 //! 0   magic   layout   pid   start of pid   wall clock at start   metrics   silos   length of label
-//! 8   series   words of a series   names of series that are there   zeros
+//! 8   series   words of a series   names of series that are there   samples   words of a sample
+//! 13  number of the last question   zeros
 //! 16  label, 64 bytes
 //! 24  for each metric 64 bytes: kind, length, name
 //!     for each silo, from a multiple of 64 bytes: sequence, time, a word for each metric
 //!     for each series 256 bytes: generation and length, name
 //!     for each silo, from a multiple of 64 bytes: the words of each series
 //!     the process's note, 512 bytes: sequence, wall clock, whether all is well, length, text
+//!     for each silo, from a multiple of 64 bytes: sequence, number of the question, time, how many there are,
+//!       samples that follow, nanoseconds that it took, zeros up to 64 bytes, the words of each sample
 //! ```
+//!
+//! Samples, such as a few of a silo's connections, are not stored unless they are asked for: a reader that may
+//! write to the page counts its questions up, and each silo answers when it next publishes.
 //!
 //! A silo's sequence, and the note's, is odd while it stores (a sequence lock with one writer),
 //! so a reader gets values of one moment or knows that it did not. The words of
@@ -28,9 +34,14 @@
 
 mod place;
 mod reader;
+mod samples;
+mod series;
+mod shared;
 
 pub use place::{living, living_of_user, squatted, usual_folder, usual_folders, usual_path};
 pub use reader::{NamedSeries, Note, Reader, SiloSnapshot, Snapshot};
+pub use samples::{SampleShape, Samples};
+pub use series::{SeriesArea, SeriesShape, SiloWords};
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -114,13 +125,10 @@ impl Page {
         label: &str,
         wall: Duration,
         metrics: &[Metric],
-        (silos, series): (usize, SeriesShape),
+        shape: impl Into<PageShape>,
     ) -> Result<(Self, Vec<Writer>), PageError> {
-        if metrics.len() > METRICS_LIMIT || silos > SILOS_LIMIT || !series.is_bounded() {
-            return Err(PageError::TooLarge);
-        }
+        let layout = Layout::new(metrics, shape.into())?;
         Self::check_vacant(path)?;
-        let layout = Layout { metrics: metrics.len(), silos, series };
         // Built beside its place and moved there, so that no reader ever sees
         // half a page.
         let mut draft = path.as_os_str().to_owned();
@@ -145,20 +153,21 @@ impl Page {
         label: &str,
         wall: Duration,
         metrics: &[Metric],
-        (silos, series): (usize, SeriesShape),
+        shape: impl Into<PageShape>,
     ) -> Result<(Self, Vec<Writer>, Option<PageError>), PageError> {
+        let shape = shape.into();
         let made = match path {
-            Some(path) => Self::create(path, label, wall, metrics, (silos, series)),
-            None => usual_path()
-                .map_err(PageError::Io)
-                .and_then(|path| Self::create(&path, label, wall, metrics, (silos, series))),
+            Some(path) => Self::create(path, label, wall, metrics, shape),
+            None => {
+                usual_path().map_err(PageError::Io).and_then(|path| Self::create(&path, label, wall, metrics, shape))
+            }
         };
         let why = match made {
             Ok((page, writers)) => return Ok((page, writers, None)),
             Err(why @ (PageError::Io(_) | PageError::NotAPage)) if path.is_none() => why,
             Err(why) => return Err(why),
         };
-        let layout = Layout { metrics: metrics.len(), silos, series };
+        let layout = Layout::new(metrics, shape)?;
         let file = File::from(memfd_create("nearside-page", MemfdFlags::CLOEXEC).map_err(io::Error::from)?);
         let mapping = Self::fill(file, &layout, &head(label, wall, metrics, &layout))?.0;
         let (page, writers) = Self::of(PathBuf::new(), None, mapping, layout);
@@ -167,14 +176,7 @@ impl Page {
 
     fn of(path: PathBuf, identity: Option<(u64, u64)>, mapping: Mapping, layout: Layout) -> (Self, Vec<Writer>) {
         let mapping = Arc::new(mapping);
-        let writers = (0..layout.silos)
-            .map(|silo| Writer {
-                mapping: Arc::clone(&mapping),
-                block: layout.block(silo) / WORD,
-                values: layout.metrics,
-                next: Time::ZERO,
-            })
-            .collect();
+        let writers = (0..layout.silos).map(|silo| Writer::new(Arc::clone(&mapping), &layout, silo)).collect();
         let note = layout.note() / WORD;
         (Self { path, identity, mapping, layout, note }, writers)
     }
@@ -211,7 +213,7 @@ impl Page {
     /// Where series lie, which grow word by word.
     #[must_use]
     pub fn series(&self) -> SeriesArea {
-        SeriesArea { mapping: Arc::clone(&self.mapping), layout: self.layout }
+        SeriesArea::new(Arc::clone(&self.mapping), self.layout)
     }
 
     /// Where the page is.
@@ -281,94 +283,6 @@ impl Drop for Page {
     }
 }
 
-/// How many series a page has room for, and how many words each has. What they mean is
-/// their writer's and their reader's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SeriesShape {
-    /// Series.
-    pub count: usize,
-    /// Words of each, for each silo.
-    pub words: usize,
-}
-
-impl SeriesShape {
-    /// Words of all series for one silo, at most: a megabyte.
-    const WORDS_LIMIT: usize = 128 << 10;
-
-    fn is_bounded(&self) -> bool {
-        self.count.checked_mul(self.words).is_some_and(|words| words <= Self::WORDS_LIMIT)
-            && self.count <= Self::WORDS_LIMIT
-    }
-}
-
-/// Series of a page, to be written.
-#[derive(Clone, Debug)]
-pub struct SeriesArea {
-    mapping: Arc<Mapping>,
-    layout: Layout,
-}
-
-impl SeriesArea {
-    /// The part of a silo; of one that is not there it is empty.
-    #[must_use]
-    pub fn silo(&self, silo: usize) -> SiloWords {
-        let shape = self.layout.series;
-        let at = self.layout.series(silo) / WORD;
-        let words = if silo < self.layout.silos { shape.count * shape.words } else { 0 };
-        SiloWords { mapping: Arc::clone(&self.mapping), range: at..at + words }
-    }
-
-    /// Names a series, which is of this generation from now on; the ones before it have, or
-    /// had, names.
-    pub fn set_name(&self, series: usize, generation: u32, name: &str) {
-        let name = cut(name, SERIES_NAME_BYTES - WORD);
-        self.clear_name(series);
-        let Some(words) = self.name(series) else { return };
-        for (word, bytes) in words[1..].iter().zip(name.as_bytes().chunks(WORD)) {
-            let mut whole = [0; WORD];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-        }
-        words[0].store(u64::from(generation) << 32 | name.len() as u64, Ordering::Release);
-        if let Some(named) = self.mapping.words().get(NAMED) {
-            named.fetch_max(series as u64 + 1, Ordering::Release);
-        }
-    }
-
-    /// A series is nobody's any more.
-    pub fn clear_name(&self, series: usize) {
-        let Some(words) = self.name(series) else { return };
-        words[0].store(0, Ordering::Relaxed);
-        // A reader that sees the next name's letters sees this.
-        fence(Ordering::Release);
-    }
-
-    fn name(&self, series: usize) -> Option<&[AtomicU64]> {
-        let at = self.layout.series_name(series) / WORD;
-        if series < self.layout.series.count {
-            self.mapping.words().get(at..at + SERIES_NAME_BYTES / WORD)
-        } else {
-            None
-        }
-    }
-}
-
-/// The words of a silo's series, one series after the other.
-#[derive(Clone, Debug)]
-pub struct SiloWords {
-    mapping: Arc<Mapping>,
-    range: core::ops::Range<usize>,
-}
-
-impl SiloWords {
-    /// All of them.
-    #[inline]
-    #[must_use]
-    pub fn words(&self) -> &[AtomicU64] {
-        self.mapping.words().get(self.range.clone()).unwrap_or_default()
-    }
-}
-
 /// One silo's right to publish.
 #[derive(Debug)]
 pub struct Writer {
@@ -377,9 +291,15 @@ pub struct Writer {
     block: usize,
     values: usize,
     next: Time,
+    answers: samples::Answers,
 }
 
 impl Writer {
+    fn new(mapping: Arc<Mapping>, layout: &Layout, silo: usize) -> Self {
+        let block = layout.block(silo) / WORD;
+        Self { mapping, block, values: layout.metrics, next: Time::ZERO, answers: samples::Answers::new(layout, silo) }
+    }
+
     /// Whether it is time to publish: a comparison, for every turn.
     #[inline]
     #[must_use]
@@ -398,7 +318,8 @@ impl Writer {
     pub fn publish(&mut self, now: Time, values: &[u64]) {
         self.next = now + PUBLISH_INTERVAL;
         let block = &self.mapping.words()[self.block..self.block + BLOCK_WORDS + self.values];
-        let sequence = block[0].load(Ordering::Relaxed);
+        // Odd where whoever wrote here before was killed amid it.
+        let sequence = block[0].load(Ordering::Relaxed) & !1;
         block[0].store(sequence.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         block[1].store(now.as_nanos(), Ordering::Relaxed);
@@ -421,6 +342,8 @@ pub enum PageError {
     Layout(u64),
     /// More metrics than [`METRICS_LIMIT`] or silos than [`SILOS_LIMIT`].
     TooLarge,
+    /// The page cannot be written to, so that nothing can be asked for by it.
+    NotAsked(io::Error),
     /// The file system's answer.
     Io(io::Error),
 }
@@ -436,6 +359,7 @@ impl fmt::Display for PageError {
             Self::TooLarge => {
                 write!(f, "a statistics page has at most {METRICS_LIMIT} values of {SILOS_LIMIT} silos")
             }
+            Self::NotAsked(why) => write!(f, "it cannot be asked: {why}"),
             Self::Io(e) => e.fmt(f),
         }
     }
@@ -450,12 +374,14 @@ impl From<io::Error> for PageError {
 }
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"NEARSTAT");
-const LAYOUT: u64 = 4;
+const LAYOUT: u64 = 5;
 const EXTENSION: &str = "page";
 const WORD: usize = size_of::<u64>();
 const HEAD_WORDS: usize = 16;
 /// The word of the head that says how many series have names.
 const NAMED: usize = 10;
+/// The word of the head that counts questions.
+const ASKED: usize = 13;
 const SERIES_NAME_BYTES: usize = 256;
 const METRIC_BYTES: usize = 64;
 /// Sequence and time, before the values.
@@ -474,9 +400,35 @@ struct Layout {
     metrics: usize,
     silos: usize,
     series: SeriesShape,
+    samples: SampleShape,
+}
+
+/// How many silos a page has room for, and for what of each, beside its values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PageShape {
+    /// Silos.
+    pub silos: usize,
+    /// Series of each.
+    pub series: SeriesShape,
+    /// Samples of each.
+    pub samples: SampleShape,
+}
+
+impl From<(usize, SeriesShape)> for PageShape {
+    fn from((silos, series): (usize, SeriesShape)) -> Self {
+        Self { silos, series, samples: SampleShape::default() }
+    }
 }
 
 impl Layout {
+    fn new(metrics: &[Metric], PageShape { silos, series, samples }: PageShape) -> Result<Self, PageError> {
+        let bounded = series.is_bounded() && samples.is_bounded();
+        if metrics.len() > METRICS_LIMIT || silos > SILOS_LIMIT || !bounded {
+            return Err(PageError::TooLarge);
+        }
+        Ok(Self { metrics: metrics.len(), silos, series, samples })
+    }
+
     const METRICS: usize = HEAD_WORDS * WORD + LABEL_LIMIT;
 
     /// Blocks are apart by whole cache lines: silos must not share one.
@@ -504,8 +456,18 @@ impl Layout {
         self.series(self.silos)
     }
 
+    const fn samples_len(&self) -> usize {
+        let SampleShape { count, words } = self.samples;
+        let words = if count == 0 { 0 } else { samples::ANSWER_WORDS + count * words };
+        (words * WORD).next_multiple_of(CACHE_LINE)
+    }
+
+    const fn samples(&self, silo: usize) -> usize {
+        (self.note() + NOTE_BYTES).next_multiple_of(CACHE_LINE) + silo * self.samples_len()
+    }
+
     const fn len(&self) -> usize {
-        self.note() + NOTE_BYTES
+        self.samples(self.silos)
     }
 }
 
@@ -517,7 +479,9 @@ fn head(label: &str, wall: Duration, metrics: &[Metric], layout: &Layout) -> Vec
     let start = reader::start_of(pid).unwrap_or(0);
     let (count, silos) = (metrics.len() as u64, layout.silos as u64);
     let (series, words) = (layout.series.count as u64, layout.series.words as u64);
+    let (samples, of_sample) = (layout.samples.count as u64, layout.samples.words as u64);
     let words = [MAGIC, LAYOUT, pid.into(), start, wall, count, silos, label.len() as u64, series, words];
+    let words = words.into_iter().chain([0, samples, of_sample]);
     let words = words.into_iter().chain(core::iter::repeat(0)).take(HEAD_WORDS);
     let mut head: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
     head.extend_from_slice(label.as_bytes());

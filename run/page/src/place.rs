@@ -194,12 +194,16 @@ pub fn living(folder: &Path) -> io::Result<Vec<Reader>> {
         }
         // A page may go away at any moment, and a foreign file is not ours
         // to judge.
-        if let Ok(reader) = Reader::open(&path) {
-            if reader.is_alive() {
-                living.push((path, reader));
-            } else {
+        match Reader::open(&path) {
+            Ok(reader) if reader.is_alive() => living.push((path, reader)),
+            Ok(_) => {
                 let _ = fs::remove_file(&path);
             }
+            // The link to a shared page whose process is gone.
+            Err(_) if path.is_symlink() && !path.exists() => {
+                let _ = fs::remove_file(&path);
+            }
+            Err(_) => {}
         }
     }
     living.sort_by(|a, b| a.0.cmp(&b.0));

@@ -1,13 +1,15 @@
 //! Reading a statistics page of this or another process.
 
 use super::{
-    BLOCK_WORDS, HEAD_WORDS, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, Mapping, MetricKind,
-    NAMED, NOTE_BYTES, NOTE_LIMIT, NOTE_WORDS, PageError, SERIES_NAME_BYTES, SILOS_LIMIT, SeriesShape, WORD,
+    ASKED, BLOCK_WORDS, HEAD_WORDS, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, Mapping,
+    MetricKind, NAMED, NOTE_BYTES, NOTE_LIMIT, NOTE_WORDS, PageError, SERIES_NAME_BYTES, SILOS_LIMIT, SampleShape,
+    Samples, SeriesShape, WORD,
 };
 use core::time::Duration;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -58,6 +60,11 @@ impl Reader {
         Self::new(Source::File(file))
     }
 
+    /// The page that is this file.
+    pub(super) fn of_file(file: File) -> Result<Self, PageError> {
+        Self::new(Source::File(file))
+    }
+
     /// This process's own page, which needs neither a file nor the right to one.
     pub(super) fn of(mapping: &Arc<Mapping>) -> Result<Self, PageError> {
         Self::new(Source::Memory(Arc::clone(mapping)))
@@ -73,17 +80,12 @@ impl Reader {
         if word(1) != LAYOUT {
             return Err(PageError::Layout(word(1)));
         }
-        let (pid, metrics, silos, label) = (word(2), word(5), word(6), word(7));
+        let (pid, label) = (word(2), word(7));
         let pid = u32::try_from(pid).map_err(|_| PageError::NotAPage)?;
-        if metrics > METRICS_LIMIT as u64 || silos > SILOS_LIMIT as u64 || label > LABEL_LIMIT as u64 {
+        if label > LABEL_LIMIT as u64 {
             return Err(PageError::NotAPage);
         }
-        let (count, words) = (word(8), word(9));
-        if count.checked_mul(words.max(1)).is_none_or(|words| words > SeriesShape::WORDS_LIMIT as u64) {
-            return Err(PageError::NotAPage);
-        }
-        let series = SeriesShape { count: count as usize, words: words as usize };
-        let layout = Layout { metrics: metrics as usize, silos: silos as usize, series };
+        let layout = layout_of(&word)?;
         if source.len()? < layout.len() as u64 {
             return Err(PageError::NotAPage);
         }
@@ -99,6 +101,52 @@ impl Reader {
             metrics: names.chunks_exact(METRIC_BYTES).map(metric).collect(),
             source,
         })
+    }
+
+    /// Where things stand in the page.
+    pub(super) const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Whether its silos give samples where they are asked.
+    #[must_use]
+    pub const fn has_samples(&self) -> bool {
+        self.layout.samples.count > 0
+    }
+
+    /// Asks all silos for samples, which each gives when it next publishes. Needs the right to write to
+    /// the page: its user's, and root's. Returns the question's number.
+    ///
+    /// # Errors
+    /// [`PageError::NotAsked`].
+    pub fn ask(&self) -> Result<u64, PageError> {
+        let Source::File(file) = &self.source else {
+            return Err(PageError::NotAsked(io::ErrorKind::Unsupported.into()));
+        };
+        // The same file, whatever is at its path by now.
+        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let writing = File::options().write(true).open(again).map_err(PageError::NotAsked)?;
+        let mut word = [0; WORD];
+        self.source.read(&mut word, ASKED * WORD)?;
+        // Never 0, which is that nobody asked. Of two who ask at once both are answered.
+        let number = u64::from_ne_bytes(word).wrapping_add(1).max(1);
+        writing.write_all_at(&number.to_ne_bytes(), (ASKED * WORD) as u64).map_err(PageError::NotAsked)?;
+        Ok(number)
+    }
+
+    /// The samples that a silo last gave; `None` before the first.
+    ///
+    /// # Errors
+    /// If the file cannot be read or was made shorter.
+    pub fn samples(&self, silo: usize) -> Result<Option<Samples>, PageError> {
+        let shape = self.layout.samples;
+        if silo >= self.layout.silos || shape.count == 0 {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; self.layout.samples_len()];
+        let consistent = self.consistent(&mut bytes, self.layout.samples(silo))?;
+        let words: Vec<u64> = (0..bytes.len() / WORD).map(|at| word(&bytes, at)).collect();
+        Ok(Samples::of(&words, &shape).filter(|_| consistent))
     }
 
     /// The process that writes the page.
@@ -216,6 +264,22 @@ impl Reader {
             consistent,
         })
     }
+}
+
+/// The layout that the words of a page's head tell, within the limits.
+fn layout_of(word: &impl Fn(usize) -> u64) -> Result<Layout, PageError> {
+    let (metrics, silos) = (word(5), word(6));
+    if metrics > METRICS_LIMIT as u64 || silos > SILOS_LIMIT as u64 {
+        return Err(PageError::NotAPage);
+    }
+    let within = |count: u64, words: u64| {
+        count.checked_mul(words.max(1)).filter(|all| *all <= SeriesShape::WORDS_LIMIT as u64)?;
+        Some((count as usize, words as usize))
+    };
+    let (count, words) = within(word(8), word(9)).ok_or(PageError::NotAPage)?;
+    let series = SeriesShape { count, words };
+    let (count, words) = within(word(11), word(12)).ok_or(PageError::NotAPage)?;
+    Ok(Layout { metrics: metrics as usize, silos: silos as usize, series, samples: SampleShape { count, words } })
 }
 
 /// A series, as its writer has named it.

@@ -1,5 +1,6 @@
 use super::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -400,4 +401,77 @@ fn series_are_read_as_they_grow() {
         Page::create(&folder.file("b"), "", Duration::ZERO, &METRICS, (1, large)),
         Err(PageError::TooLarge)
     ));
+}
+
+#[test]
+fn samples_are_given_to_whoever_asks() {
+    let folder = Folder::new("samples");
+    let shape = PageShape { silos: 2, series: SeriesShape::default(), samples: SampleShape { count: 3, words: 2 } };
+    let path = folder.file("a.page");
+    let (page, mut writers) = Page::create(&path, "", Duration::ZERO, &METRICS, shape).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert!(reader.has_samples());
+    let now = Time::from_millis(5);
+    assert_eq!((writers[1].asked(now), reader.samples(1).unwrap()), (None, None));
+    let number = reader.ask().unwrap();
+    assert_eq!(writers[1].asked(now), Some(number));
+    // Too long, too short, and one too many.
+    let clock = core::cell::Cell::new(now);
+    let tick = || clock.replace(clock.get() + Duration::from_micros(7));
+    writers[1].answer(tick, number, 100, |give| [&[1, 2, 3][..], &[4], &[5, 6], &[7, 8]].into_iter().for_each(give));
+    let given = reader.samples(1).unwrap().expect("an answer");
+    let samples = vec![vec![1, 2], vec![4, 0], vec![5, 6]];
+    assert_eq!(given, Samples { number, time: now, took: Duration::from_micros(7), total: 100, samples });
+    assert!(given.answers(number) && !given.answers(number + 1));
+    assert_eq!(reader.samples(0).unwrap(), None, "the neighbour has not answered");
+    // The values of silos are theirs.
+    assert!(reader.snapshot().unwrap().silos.iter().all(|silo| silo.time.is_none()));
+    // Not at once again, whoever asks.
+    let next = Reader::open(&path).unwrap().ask().unwrap();
+    assert_eq!((next, writers[1].asked(now + Duration::from_millis(249))), (number + 1, None));
+    assert_eq!(writers[1].asked(now + Duration::from_millis(250)), Some(next));
+    assert!(matches!(page.reader().unwrap().ask(), Err(PageError::NotAsked(_))), "there is no file");
+    assert!(!Reader::open(create(&folder.file("b"), 1).unwrap().0.path()).unwrap().has_samples());
+}
+
+#[test]
+fn a_shared_page_is_other_processes_to_fill() {
+    let shape = PageShape { silos: 2, series: SeriesShape::default(), samples: SampleShape { count: 1, words: 1 } };
+    let (page, mut own, file, hidden) = Page::create_shared("run x", Duration::ZERO, &METRICS, shape).unwrap();
+    assert!(hidden.is_none(), "{hidden:?}");
+    let reader = living_of_user().unwrap().into_iter().find(|reader| reader.label() == "run x").expect("it is found");
+    assert_eq!((reader.pid(), reader.is_alive()), (std::process::id(), true));
+    let given = |silo| Writer::given(file.try_clone().unwrap(), silo);
+    let (mut theirs, names) = given(1).unwrap();
+    assert_eq!(names, METRICS.map(|metric| metric.name));
+    assert!(matches!(given(2), Err(PageError::NotAPage)), "there is no such silo");
+    // It cannot be made shorter, by whoever has it.
+    assert!(File::from(file.try_clone().unwrap()).set_len(0).is_err());
+    theirs.publish(Time::from_millis(1), &[1, 2, 3]);
+    let number = reader.ask().unwrap();
+    assert_eq!(theirs.asked(Time::from_millis(1)), Some(number));
+    theirs.answer(|| Time::ZERO, number, 1, |give| give(&[9]));
+    assert_eq!(reader.samples(1).unwrap().expect("an answer").samples, [[9]]);
+    // One that is killed amid its stores is followed by another, whose values are whole.
+    theirs.mapping.words()[theirs.block].fetch_add(1, Ordering::Relaxed);
+    own[1].publish(Time::from_millis(2), &[0; 3]);
+    let silo = reader.snapshot().unwrap().silos.remove(1);
+    assert!(silo.consistent && silo.values == [0; 3], "{silo:?}");
+    // Any file is not one.
+    let other = OwnedFd::from(File::from(memfd_create("other", MemfdFlags::CLOEXEC).unwrap()));
+    assert!(matches!(Writer::given(other, 0), Err(PageError::NotAPage)));
+    let path = page.path().to_owned();
+    assert!(path.is_symlink());
+    drop(page);
+    assert!(!path.is_symlink() && living_of_user().unwrap().iter().all(|reader| reader.label() != "run x"));
+}
+
+#[test]
+fn links_to_pages_of_dead_processes_are_swept() {
+    let folder = Folder::new("links");
+    let (_page, _writers) = create(&folder.file("1.page"), 1).unwrap();
+    std::os::unix::fs::symlink("/proc/4194305/fd/3", folder.file("2.page")).unwrap();
+    std::os::unix::fs::symlink(folder.file("1.page"), folder.file("3.page")).unwrap();
+    assert_eq!(living(&folder.0).unwrap().len(), 2);
+    assert!(!folder.file("2.page").is_symlink() && folder.file("3.page").is_symlink());
 }

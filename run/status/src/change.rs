@@ -211,17 +211,20 @@ impl ProcessChange {
 
 impl SiloChange {
     fn between(before: &PageLook, now: &PageLook, silo: usize, seconds: f64) -> Self {
-        let grown = |name: &str| Some(now.value(silo, name)?.wrapping_sub(before.value(silo, name)?) as f64);
-        let times = ["silo.busy_ns", "silo.idle_ns", "silo.asleep_ns"].map(|name| grown(name).unwrap_or(0.0));
-        let all: f64 = times.iter().sum();
-        let accepted = grown("app.connections").unwrap_or(0.0);
+        // A seat of a program that another process has by now begins anew.
+        let grown = |name: &str| Some(now.value(silo, name)?.saturating_sub(before.value(silo, name)?) as f64);
+        let times = ["silo.busy_ns", "silo.idle_ns", "silo.asleep_ns"].map(grown);
+        let all: f64 = times.iter().flatten().sum();
+        // The second is what a program on our stack has of it, which is not ours.
+        let rate = |names: [&str; 2]| names.into_iter().find_map(grown).unwrap_or(0.0) / seconds;
+        let open = ["app.connections_open", "stack.connections"].into_iter().find_map(|name| now.value(silo, name));
         Self {
             // Nothing is published by one that sleeps: then it has nothing to do.
-            busy: if all > 0.0 { Some(times[0] / all) } else { Some(0.0) },
-            requests: grown("app.requests").unwrap_or(0.0) / seconds,
-            bytes: grown("app.bytes_queued").unwrap_or(0.0) / seconds,
-            connections: now.value(silo, "app.connections_open").unwrap_or(0),
-            accepted: accepted / seconds,
+            busy: times[0].map(|busy| if all > 0.0 { busy / all } else { 0.0 }),
+            requests: rate(["app.requests", "sockets.exchanges"]),
+            bytes: rate(["app.bytes_queued", "link.tx_bytes"]),
+            connections: open.unwrap_or(0),
+            accepted: rate(["app.connections", "stack.accepted"]),
         }
     }
 }
@@ -245,7 +248,7 @@ fn limits(before: &PageLook, now: &PageLook, silos: &[SiloChange]) -> Vec<String
     let mut found = Vec::new();
     for (name, what) in LIMITS {
         let grown: u64 = (0..silos.len())
-            .filter_map(|silo| Some(now.value(silo, name)?.wrapping_sub(before.value(silo, name)?)))
+            .filter_map(|silo| Some(now.value(silo, name)?.saturating_sub(before.value(silo, name)?)))
             .fold(0, u64::wrapping_add);
         if grown > 0 {
             found.push(format!("{what} ({name} {grown})"));

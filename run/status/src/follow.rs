@@ -5,7 +5,6 @@ use super::StatusPlan;
 use super::change::{PageLook, ProcessChange};
 use core::time::Duration;
 use cpu::Clock;
-use page::{Reader, living_of_user};
 use say::Failure;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
@@ -100,10 +99,7 @@ pub(super) fn follow(plan: &StatusPlan) -> Result<(), Failure> {
 }
 
 fn look(plan: &StatusPlan) -> Result<BTreeMap<u32, PageLook>, Failure> {
-    let readers = match &plan.page {
-        Some(path) => vec![Reader::open(path)?],
-        None => living_of_user()?,
-    };
+    let readers = plan.whose.readers()?;
     // One may go away meanwhile.
     Ok(readers.iter().filter_map(|reader| Some((reader.pid(), PageLook::take(reader)?))).collect())
 }

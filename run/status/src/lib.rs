@@ -3,28 +3,35 @@
 //!
 //! | module | for |
 //! | --- | --- |
+//! | `whose` | which processes' pages are read |
 //! | `change` | what a process did between two looks |
+//! | `connections` | a few connections of each silo, as `ss -ti` shows the kernel's |
+//! | `program` | what a page tells of a program that runs on our stack |
 //! | `follow` | look after look, as text or lines of JSON |
 //! | `listening` | the machine's listening sockets, by netlink |
 //! | `health` | whether a server is well, by its own word |
 
 mod change;
+mod connections;
 mod follow;
 mod health;
 mod listening;
+mod program;
+mod whose;
 
 pub use change::{PlaceChange, ProcessChange, SiloChange};
 pub use follow::{Firsts, Looks, stopped_by_signals};
+pub use whose::Whose;
 
 use core::net::SocketAddr;
 use core::time::Duration;
 use host::aggregation::{self, BondPort};
 use latency::Series;
-use page::{MetricKind, Note, PageError, Reader, SiloSnapshot, Snapshot, living_of_user};
+use page::{MetricKind, Note, PageError, Reader, SiloSnapshot, Snapshot};
+use program::{Program, what_is_a_silo};
 use say::{Failure, println};
 use serde_json::{Map, Value, json};
 use std::io::{IsTerminal, Write, stderr, stdin, stdout};
-use std::path::PathBuf;
 use std::thread;
 
 /// Over what time rates are taken.
@@ -33,8 +40,10 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatusPlan {
-    /// The page to read; `None`: those of all running processes.
-    pub page: Option<PathBuf>,
+    /// The pages to read.
+    pub whose: Whose,
+    /// A few connections of each silo instead.
+    pub connections: bool,
     /// The machine's listening sockets instead.
     pub listening: bool,
     /// Whether the server that tells metrics here is well, instead.
@@ -63,7 +72,7 @@ impl StatusPlan {
 
     /// Whether somebody sits before it who asked for this, or for nothing in particular.
     const fn is_watched(&self, has_terminal: bool) -> bool {
-        let once = self.json || self.counters || self.listening || self.health.is_some();
+        let once = self.json || self.counters || self.listening || self.connections || self.health.is_some();
         has_terminal && !self.ndjson && !once
     }
 }
@@ -82,10 +91,10 @@ pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
     if plan.live || plan.ndjson {
         return follow::follow(plan);
     }
-    let readers = match &plan.page {
-        Some(path) => vec![Reader::open(path)?],
-        None => living_of_user()?,
-    };
+    let readers = plan.whose.readers()?;
+    if plan.connections {
+        return connections::connections(&readers, plan.json);
+    }
     if readers.is_empty() && !plan.json {
         println!("no process of this user publishes statistics");
         return Ok(());
@@ -131,9 +140,11 @@ fn listening(json: bool) -> Result<(), Failure> {
 }
 
 fn page_json(reader: &Reader, snapshot: &Snapshot) -> Value {
+    let program = Program::of(reader);
     let silos: Vec<Value> = snapshot
         .silos
         .iter()
+        .filter(|silo| program.as_ref().is_none_or(|program| program.process(silo).is_some()))
         .map(|silo| {
             let values = reader.metrics().iter().zip(&silo.values);
             Value::Object(values.map(|((name, _), value)| (name.clone(), json!(value))).collect::<Map<_, _>>())
@@ -143,6 +154,9 @@ fn page_json(reader: &Reader, snapshot: &Snapshot) -> Value {
     let mut page = json!({
         "pid": reader.pid(), "label": reader.label(), "alive": reader.is_alive(), "reload": reload, "silos": silos
     });
+    if let Some(calls) = program.and_then(|program| program.calls_per_exchange(&snapshot.silos)) {
+        page["calls_per_request"] = json!(calls);
+    }
     let places: Vec<Value> = metrics::places(reader).iter().map(place_json).collect();
     if !places.is_empty() {
         page["places"] = Value::Array(places);
@@ -187,26 +201,36 @@ fn print_page(out: &mut impl Write, reader: &Reader, before: &Snapshot, after: &
     if let Some(Note { well, text, .. }) = note(reader) {
         writeln!(out, "  last reload{}: {text}", if well { "" } else { " (failed)" })?;
     }
-    let columns: Vec<Column<'_>> =
-        before.silos.iter().zip(&after.silos).map(|(old, new)| Column { old, new }).collect();
-    for (index, column) in columns.iter().enumerate() {
-        writeln!(out, "  silo {index}{}", place(reader, column.new))?;
-    }
+    let program = Program::of(reader);
+    let both = before.silos.iter().zip(&after.silos).enumerate();
+    let columns: Vec<Column<'_>> = both
+        .filter(|(_, (_, new))| program.as_ref().is_none_or(|program| program.process(new).is_some()))
+        .map(|(index, (old, new))| Column { index, old, new })
+        .collect();
+    let what = what_is_a_silo(program.as_ref());
+    print_places(out, reader, program.as_ref(), (&columns, after))?;
     for port in BondPort::all(reader, after) {
         writeln!(out, "  {port}")?;
     }
     let several = columns.len() > 1;
     if several {
-        let heads: String = (0..columns.len()).map(|index| format!(" {:>12}", format!("silo {index}"))).collect();
+        let heads: String =
+            columns.iter().map(|column| format!(" {:>12}", format!("{what} {}", column.index))).collect();
         writeln!(out, "    {:<32} {:>16} {:>16}{heads}", "", "together", "")?;
     }
     for (at, (name, kind)) in reader.metrics().iter().enumerate() {
         // Where a silo is stands above, and a sum of places is none; so do the
         // ports of an aggregation.
-        if PLACE.contains(&name.as_str()) || aggregation::is_gauge(name).is_some() {
+        let is_told = PLACE.contains(&name.as_str()) || name == program::PROCESS;
+        if is_told || aggregation::is_gauge(name).is_some() {
             continue;
         }
-        let sum = columns.iter().fold(0_u64, |sum, column| sum.wrapping_add(column.value(at)));
+        let values = columns.iter().map(|column| column.value(at));
+        let sum = if program::IS_LONGEST.contains(&name.as_str()) {
+            values.max().unwrap_or(0)
+        } else {
+            values.fold(0_u64, u64::wrapping_add)
+        };
         let each: String = match several {
             true => columns.iter().map(|column| format!(" {:>12}", column.value(at))).collect(),
             false => String::new(),
@@ -226,8 +250,30 @@ fn print_page(out: &mut impl Write, reader: &Reader, before: &Snapshot, after: &
     Ok(())
 }
 
+/// Where each silo is, or whose each seat.
+fn print_places(
+    out: &mut impl Write,
+    reader: &Reader,
+    program: Option<&Program>,
+    (columns, now): (&[Column<'_>], &Snapshot),
+) -> std::io::Result<()> {
+    for column in columns {
+        let what = what_is_a_silo(program);
+        let process = program.and_then(|program| program.process(column.new));
+        let process = process.map(|process| format!(": process {process}")).unwrap_or_default();
+        writeln!(out, "  {what} {}{process}{}", column.index, place(reader, column.new))?;
+    }
+    let Some(program) = program else { return Ok(()) };
+    writeln!(out, "  {} of {} seats are taken", columns.len(), now.silos.len())?;
+    if let Some(calls) = program.calls_per_exchange(&now.silos) {
+        writeln!(out, "  {calls:.2} calls per request")?;
+    }
+    Ok(())
+}
+
 /// One silo's values, at two times.
 struct Column<'a> {
+    index: usize,
     old: &'a SiloSnapshot,
     new: &'a SiloSnapshot,
 }
@@ -245,7 +291,8 @@ impl Column<'_> {
             return Some(0.0);
         }
         let span = new.since(old).as_secs_f64();
-        let grown = self.value(at).wrapping_sub(self.old.values.get(at).copied()?);
+        // A seat of a program that another process has by now begins anew.
+        let grown = self.value(at).saturating_sub(self.old.values.get(at).copied()?);
         (span > 0.0).then(|| grown as f64 / span)
     }
 }
@@ -272,7 +319,8 @@ mod tests {
     #[test]
     fn a_terminal_shows_what_happens_unless_something_else_was_asked_for() {
         let plan = StatusPlan {
-            page: None,
+            whose: Whose::All,
+            connections: false,
             listening: false,
             health: None,
             json: false,
@@ -285,6 +333,7 @@ mod tests {
         assert!(plan.is_watched(true) && !plan.is_watched(false));
         assert!(!StatusPlan { json: true, ..plan.clone() }.is_watched(true));
         assert!(!StatusPlan { listening: true, ..plan.clone() }.is_watched(true));
+        assert!(!StatusPlan { connections: true, ..plan.clone() }.is_watched(true));
         assert!(!StatusPlan { counters: true, ..plan }.is_watched(true));
     }
 }

@@ -2,6 +2,33 @@
 
 use tcp::SocketOptions;
 
+/// Options that are accepted and change nothing here: their levels, numbers and names.
+pub(crate) const WITHOUT_EFFECT: [(i32, i32, &str); 23] = [
+    (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT"),
+    (libc::IPPROTO_TCP, libc::TCP_LINGER2, "TCP_LINGER2"),
+    (libc::IPPROTO_TCP, libc::TCP_SYNCNT, "TCP_SYNCNT"),
+    (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, "TCP_WINDOW_CLAMP"),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, "TCP_KEEPIDLE"),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, "TCP_KEEPINTVL"),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, "TCP_KEEPCNT"),
+    (libc::IPPROTO_TCP, libc::TCP_QUICKACK, "TCP_QUICKACK"),
+    (libc::IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS, "TCP_THIN_LINEAR_TIMEOUTS"),
+    (libc::IPPROTO_TCP, libc::TCP_FASTOPEN, "TCP_FASTOPEN"),
+    (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, "IP_BIND_ADDRESS_NO_PORT"),
+    (libc::IPPROTO_IP, libc::IP_RECVERR, "IP_RECVERR"),
+    (libc::IPPROTO_IP, libc::IP_PKTINFO, "IP_PKTINFO"),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVERR, "IPV6_RECVERR"),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, "IPV6_RECVPKTINFO"),
+    (libc::SOL_SOCKET, libc::SO_PRIORITY, "SO_PRIORITY"),
+    (libc::SOL_SOCKET, libc::SO_INCOMING_CPU, "SO_INCOMING_CPU"),
+    (libc::SOL_SOCKET, libc::SO_BUSY_POLL, "SO_BUSY_POLL"),
+    (libc::SOL_SOCKET, libc::SO_DONTROUTE, "SO_DONTROUTE"),
+    (libc::SOL_SOCKET, libc::SO_OOBINLINE, "SO_OOBINLINE"),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMP, "SO_TIMESTAMP"),
+    (libc::SOL_SOCKET, libc::SO_RCVBUF, "SO_RCVBUF"),
+    (libc::SOL_SOCKET, libc::SO_KEEPALIVE, "SO_KEEPALIVE"),
+];
+
 /// Options that a socket hands on to those that it accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {

@@ -122,6 +122,8 @@ pub(crate) struct Stream {
     pub last_data: Time,
     /// How long the peer's segments are.
     pub segments: SegmentSize,
+    /// Nothing was read since it began, or since something was written.
+    pub has_answered: bool,
 }
 
 impl Stream {
@@ -144,6 +146,7 @@ impl Stream {
             peer: None,
             last_data: now,
             segments: SegmentSize::default(),
+            has_answered: true,
         }
     }
 
@@ -151,6 +154,12 @@ impl Stream {
     #[inline]
     pub fn readable(&self) -> usize {
         self.inbox.len() + self.held
+    }
+
+    /// Bytes are read: 1 where an exchange begins by that, and else 0.
+    #[inline]
+    pub const fn begin_exchange(&mut self) -> u64 {
+        core::mem::replace(&mut self.has_answered, false) as u64
     }
 
     /// Whether nothing more can be received (Linux: `RCV_SHUTDOWN`).

@@ -1,7 +1,7 @@
 //! All sockets of one thread, and the application that the stack calls for them.
 
 use crate::errno;
-use crate::options::Options;
+use crate::options::{Options, WITHOUT_EFFECT};
 use crate::slab::{NONE, Slab};
 use crate::socket::{INBOX, Kind, Socket, Spares, Stream, Told};
 use crate::watches::Watches;
@@ -32,17 +32,21 @@ impl Default for Defaults {
     }
 }
 
-/// What the sockets of a table counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SocketFigures {
-    /// Connections that were reset because their listener's queue was full.
-    pub accept_overflows: u64,
-    /// Times that bytes stayed with the stack, because an inbox was full.
-    pub inbox_full: u64,
-    /// Connections whose peer sent after nobody held a descriptor of them.
-    pub orphans_reset: u64,
-    /// Options that were accepted and change nothing here.
-    pub options_ignored: u64,
+app::counters! {
+    /// What the sockets of a table counted.
+    pub SocketFigures {
+        /// Times that bytes of a connection were read for the first time, or after something was written to
+        /// it: requests, of a server whose clients wait for each answer.
+        exchanges,
+        /// Connections that were reset because their listener's queue was full.
+        accept_overflows,
+        /// Times that bytes stayed with the stack, because an inbox was full.
+        inbox_full,
+        /// Connections whose peer sent after nobody held a descriptor of them.
+        orphans_reset,
+        /// Options that were accepted and change nothing here.
+        options_ignored,
+    }
 }
 
 /// Who is told of connections as they are established and end, by their numbers: not amid either.
@@ -86,6 +90,8 @@ pub struct SocketTable {
     pub(crate) pending: usize,
     pub(crate) defaults: Defaults,
     pub(crate) figures: SocketFigures,
+    /// Of [`WITHOUT_EFFECT`], how often each was set.
+    without_effect: [u64; WITHOUT_EFFECT.len()],
     pub(crate) next_port: u16,
     ledger: Option<Box<dyn Ledger>>,
 }
@@ -107,6 +113,7 @@ impl SocketTable {
             pending: 0,
             defaults,
             figures: SocketFigures::default(),
+            without_effect: [0; WITHOUT_EFFECT.len()],
             next_port: defaults.first_port,
             ledger: None,
         }
@@ -135,6 +142,21 @@ impl SocketTable {
     #[must_use]
     pub const fn figures(&self) -> &SocketFigures {
         &self.figures
+    }
+
+    /// Options that change nothing here, by name, and how often each was set.
+    pub fn options_without_effect(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        WITHOUT_EFFECT.iter().map(|(_, _, name)| *name).zip(self.without_effect)
+    }
+
+    /// An option was set that changes nothing here.
+    pub(crate) fn note_without_effect(&mut self, level: i32, name: i32) {
+        self.figures.options_ignored += 1;
+        let place = WITHOUT_EFFECT.iter().position(|known| (known.0, known.1) == (level, name));
+        debug_assert!(place.is_some(), "option {name} of level {level} has a name");
+        if let Some(count) = place.and_then(|place| self.without_effect.get_mut(place)) {
+            *count += 1;
+        }
     }
 
     /// Sockets that there are, those that wait to be accepted included.

@@ -167,7 +167,7 @@ impl CommonReceive for QueueReceiver {
             Self::Xdp(queue) if queue.has_frames() => Duration::ZERO,
             Self::Xdp(queue) => {
                 queue.readable().into_iter().for_each(each);
-                Duration::MAX
+                queue.patience()
             }
             Self::Memif(queue) => {
                 let (fd, nap) = queue.arm();

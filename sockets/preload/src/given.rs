@@ -5,6 +5,7 @@ use core::ffi::c_int;
 use core::fmt::Display;
 use core::net::{IpAddr, SocketAddr};
 use link::Reopened;
+use page::Writer;
 use posix::Ledger;
 use seats::Terms;
 use sharing::{QueueSet, SharedMemory, seat_of_port};
@@ -21,6 +22,8 @@ pub struct Given {
     pub number: usize,
     pub memory: Arc<SharedMemory>,
     pub bells: Vec<OwnedFd>,
+    /// Its place on the keeper's statistics page, and the names of the values there.
+    pub page: (Writer, Vec<String>),
     pub link: AnyLink,
     pub of_link: Vec<c_int>,
     /// Which of the link's connections that is of.
@@ -32,11 +35,13 @@ impl Given {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the keeper gave no seat");
         let (number, text) = text.split_once(' ').unwrap_or((text, ""));
         let number = number.parse().map_err(|_| wrong())?;
-        if descriptors.is_empty() {
+        if descriptors.len() < 2 {
             return Err(wrong());
         }
-        let mut rest = descriptors.split_off(1);
+        let mut rest = descriptors.split_off(2);
+        let page = descriptors.pop().ok_or_else(wrong)?;
         let memory = Arc::new(SharedMemory::open(descriptors.pop().ok_or_else(wrong)?)?);
+        let page = Writer::given(page, number).map_err(io::Error::other)?;
         if rest.len() < memory.seats() {
             return Err(wrong());
         }
@@ -46,7 +51,7 @@ impl Given {
         let epoch = text.split(' ').next().and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
         let shared = Reopened { text: text.to_owned(), descriptors };
         let link = open_link(terms, shared, &memory, number)?;
-        Ok(Self { number, memory, bells: rest, link, of_link, epoch })
+        Ok(Self { number, memory, bells: rest, page, link, of_link, epoch })
     }
 }
 

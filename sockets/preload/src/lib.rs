@@ -30,6 +30,7 @@ mod address;
 mod any_link;
 mod data;
 mod descriptors;
+mod figures;
 mod given;
 mod kernel;
 mod listeners;

@@ -1,6 +1,7 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
 use crate::any_link::AnyLink;
+use crate::figures::{Column, Counted, Told};
 use crate::given::{Given, OwnPorts, SharedLedger, mac_of, seeds};
 use crate::kernel::{self, call, is_listened_on};
 use crate::marks::{Mark, set_mark};
@@ -39,7 +40,10 @@ pub struct SeatedWorker {
     /// The last turn left something to do.
     more: bool,
     deadline: Time,
-    turns: u64,
+    counted: Counted,
+    /// The program has computed since: the last turn's time, or a sleep's end.
+    computes_since: Time,
+    column: Column,
     /// Ports whose listeners were closed here, while another process listens there: one that has a
     /// seat, or is to have one.
     left_to_others: Vec<u16>,
@@ -63,7 +67,7 @@ const MOST_WAITED: usize = 8;
 impl SeatedWorker {
     fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
         let seats::Seat { text, descriptors, held } = seats::ask_for_seat(channel)?;
-        let Given { number, memory, bells, link, of_link, epoch } = Given::read(terms, &text, descriptors)?;
+        let Given { number, memory, bells, page, link, of_link, epoch } = Given::read(terms, &text, descriptors)?;
         let (seats, secrets) = (memory.seats(), memory.secrets());
         let mac = link.mac().unwrap_or_else(|| mac_of(terms));
         let receiving = link.held();
@@ -94,7 +98,9 @@ impl SeatedWorker {
             looked_after: now,
             more: true,
             deadline: now,
-            turns: 0,
+            counted: Counted::default(),
+            computes_since: now,
+            column: Column::new(page),
             left_to_others: Vec::new(),
             listener_closed: false,
             held,
@@ -114,14 +120,15 @@ impl SeatedWorker {
 
     /// Turns that it took.
     pub const fn turns(&self) -> u64 {
-        self.turns
+        self.counted.turns
     }
 
     /// Takes a turn: what came is told, what was written leaves.
     #[inline]
     pub fn turn(&mut self) {
         let now = Clock.now();
-        self.turns += 1;
+        self.counted.on_turn(now.since(self.computes_since));
+        self.computes_since = now;
         let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed;
         if is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes() {
             self.look_after_link(now);
@@ -139,6 +146,17 @@ impl SeatedWorker {
             self.give_unclaimed();
         }
         self.calls().after_turn();
+        if self.column.is_due(now) {
+            self.publish(now);
+        }
+    }
+
+    #[cold]
+    fn publish(&mut self, now: Time) {
+        let Silo { link, stack, app } = &self.silo;
+        let (is_up, counters) = (self.carrier == LinkState::Up, link.counters());
+        let told = Told { counted: &self.counted, link: (is_up, counters), stack, table: app, passing: link.passing() };
+        self.column.publish(now, &told);
     }
 
     /// Connections that nobody accepted before their listener was closed go to a worker whose is
@@ -272,6 +290,7 @@ impl SeatedWorker {
             libc::timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
         // The kernel's own set has 8 bytes; it writes what is left of the time, which is a local.
         let found = call!(SYS_ppoll, fds.as_mut_ptr(), fds.len(), &raw const timeout, mask, 8usize);
+        self.computes_since = Clock.now();
         if found < 0 && kernel::errno() == libc::EINTR { Err(Errno(libc::EINTR)) } else { Ok(()) }
     }
 
@@ -424,7 +443,10 @@ pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
     }
     // SAFETY: this thread alone has HERE set, and BUSY keeps its own calls apart.
     let worker = unsafe { (*WORKER.0.get()).as_mut() };
-    let outcome = worker.map_or(Err(Errno(libc::EOPNOTSUPP)), act);
+    let outcome = worker.map_or(Err(Errno(libc::EOPNOTSUPP)), |worker| {
+        worker.counted.calls += 1;
+        act(worker)
+    });
     BUSY.set(false);
     outcome
 }

@@ -13,6 +13,20 @@ mod terms;
 pub use channel::{Ask, Asked, Seat, ask, ask_for_link, ask_for_seat, give_seat, pair, receive};
 pub use terms::{BadTerms, Subnet, Terms};
 
+/// What a worker tells of itself on the keeper's statistics page, beside what its stack, its link and
+/// its sockets count: names, and whether it is a gauge.
+pub const WORKER_VALUES: [(&str, bool); 6] = [
+    // Which process has the seat; 0: none.
+    ("program.pid", true),
+    // Calls of the program that concerned connections and sets of ours.
+    ("program.calls", false),
+    // Between two turns while the program computed: the longest time, and how often it was over 1 ms.
+    ("program.longest_gap_ns", true),
+    ("program.gaps_over_1ms", false),
+    ("silo.turns", false),
+    ("link.up", true),
+];
+
 /// The variable that has the number of the channel's descriptor.
 pub const CHANNEL: &str = "NEARSIDE_CHANNEL";
 /// The variable that has the [`Terms`].

@@ -27,25 +27,26 @@ pub(crate) const MOST_MOVED: usize = 4_096;
 const COPIES: u32 = 64;
 const COPY_EVERY: Duration = Duration::from_micros(250);
 
-/// What passed between seats.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PassingCounters {
-    /// Frames passed to another seat, for they are of its flows.
-    pub passed: u64,
-    /// Frames that another seat passed to this one.
-    pub taken: u64,
-    /// Segments of flows that this seat does not know, passed to one that may.
-    pub strays: u64,
-    /// SYNs that waited until somebody accepted.
-    pub parked: u64,
-    /// Frames dropped because a ring was full.
-    pub ring_full: u64,
-    /// Frames that were not copied to all, because there were too many.
-    pub limited: u64,
-    /// Connections that other seats go on with.
-    pub left_to_others: u64,
-    /// Rings that held nonsense, and were emptied.
-    pub nonsense: u64,
+app::counters! {
+    /// What passed between seats.
+    pub PassingCounters {
+        /// Frames passed to another seat, for they are of its flows.
+        passed,
+        /// Frames that another seat passed to this one.
+        taken,
+        /// Segments of flows that this seat does not know, passed to one that may.
+        strays,
+        /// SYNs that waited until somebody accepted.
+        parked,
+        /// Frames dropped because a ring was full.
+        ring_full,
+        /// Frames that were not copied to all, because there were too many.
+        limited,
+        /// Connections that other seats go on with.
+        left_to_others,
+        /// Rings that held nonsense, and were emptied.
+        nonsense,
+    }
 }
 
 /// What a seat remembers.

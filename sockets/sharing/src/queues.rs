@@ -297,6 +297,8 @@ pub struct QueueTx<T> {
     offered: bool,
     /// The other side did not take all.
     unsent: bool,
+    /// Nobody is at the other side, or no carrier.
+    is_down: bool,
     counters: Counters,
 }
 
@@ -315,6 +317,7 @@ impl<T: CommonTransmit> QueueTx<T> {
             committed: 0,
             offered: false,
             unsent: false,
+            is_down: false,
             counters: Counters::default(),
         }
     }
@@ -364,6 +367,11 @@ impl<T: CommonTransmit> Transmit for QueueTx<T> {
         if !self.waits() {
             return;
         }
+        if self.is_down {
+            self.counters.tx_dropped += (self.committed - self.sent) as u64;
+            (self.sent, self.committed, self.unsent) = (0, 0, false);
+            return;
+        }
         if self.sent < self.committed {
             if !self.begin() {
                 // Another was interrupted amid it: what waits is sent in the next turn.
@@ -408,7 +416,9 @@ impl<R: CommonReceive, T: CommonTransmit> Link for QueueSet<R, T> {
     /// Up while any queue is.
     fn poll_control(&mut self, now: Time) -> LinkState {
         let states = self.rx.receivers.iter_mut().map(|receiver| receiver.poll_control(now));
-        states.fold(LinkState::Down, |all, state| if state == LinkState::Up { state } else { all })
+        let state = states.fold(LinkState::Down, |all, state| if state == LinkState::Up { state } else { all });
+        self.tx.is_down = state == LinkState::Down;
+        state
     }
 
     fn wait(&mut self, _wake: Option<BorrowedFd<'_>>, _timeout: Duration) -> io::Result<()> {

@@ -3,9 +3,11 @@
 
 use interop::{
     Nearside, Program, Running, SITE_LARGE, SITE_SMALL, STACK, TAP, in_namespace, output, scratch, sha256, site,
+    wait_for,
 };
 use rustix::process::Signal;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -121,6 +123,30 @@ fn over_memory(test: &str, serving: (&str, &str), loading: (&str, &str), busy: u
     let requests = each(&page, "app.requests");
     assert!(requests.iter().filter(|count| **count > 100).count() >= busy, "{test}: {requests:?}");
     assert!(requests.iter().sum::<u64>() >= 20_000, "{requests:?}");
+    server.stop();
+}
+
+/// A server that is named by its process tells of all connections, or of some that are taken evenly.
+#[test]
+fn connections_over_memory_are_told_of() {
+    let socket = format!("memif:{}", scratch("silos").join("connections.sock").display());
+    let mut command = Nearside::command(["serve", "--respond", "100", "--addr", "10.9.0.2/24", "--idle", "adaptive"]);
+    let server = Running::start(command.args(["--link", &socket]));
+    let process = server.id().to_string();
+    let mut load = Nearside::command(["load", "http://10.9.0.2/", "--addr", "10.9.0.1/24", "--progress", "none"]);
+    let load = Running::start(load.args(["--link", &socket, "-c", "300", "--rate", "300", "-d", "300s"]));
+    let ask = || -> Value {
+        let asked = Nearside::command(["status", &process, "--connections", "--json"]).output().unwrap();
+        serde_json::from_slice(&asked.stdout).unwrap_or_default()
+    };
+    wait_for("all connections", || ask()[0]["silos"][0]["total"] == 300);
+    let told = ask();
+    let connections = told[0]["silos"][0]["connections"].as_array().unwrap();
+    let peers: BTreeSet<&str> = connections.iter().map(|one| one["peer"].as_str().unwrap()).collect();
+    assert_eq!((connections.len(), peers.len()), (256, 256), "{told}");
+    assert!(connections.iter().all(|one| one["state"] == "ESTAB" && one["mss"] == 1448), "{told}");
+    assert!(told[0]["silos"][0]["took_us"].as_f64() > Some(0.0), "{told}");
+    drop(load);
     server.stop();
 }
 

@@ -1,7 +1,7 @@
 //! `nearside status`, as typed.
 
 use super::nginx;
-use ::status::StatusPlan;
+use ::status::{StatusPlan, Whose};
 use clap::{Args, ValueHint};
 use core::net::SocketAddr;
 use host::values::{self, Count};
@@ -10,9 +10,15 @@ use std::time::Duration;
 
 #[derive(Args)]
 pub(in crate::args) struct StatusArgs {
-    /// The statistics page to read [default: those of all running processes]
-    #[arg(value_name = "PAGE", value_hint = ValueHint::FilePath)]
+    /// The process to look at, by its number: a server, or a program that runs on our stack; or the statistics page to
+    /// read, by its path [default: all running processes]
+    #[arg(value_name = "PID|PAGE", value_hint = ValueHint::FilePath)]
     page: Option<PathBuf>,
+
+    /// Print connections of each silo instead, as ss -ti does the kernel's: all, or 256 that are taken evenly of more.
+    /// Needs the right to write to the page, which its user and root have
+    #[arg(long, conflicts_with_all = ["listening", "health", "counters", "live", "ndjson"])]
+    connections: bool,
 
     /// Print the machine's listening TCP sockets instead: connections that wait, for how many there is room, whose
     /// they are
@@ -62,8 +68,17 @@ impl StatusArgs {
                 Some(told.ok_or("--health: say at which address metrics are told")?)
             }
         };
+        let whose = match self.page {
+            None => Whose::All,
+            // A page that is called by a number alone is named as ./NUMBER.
+            Some(page) => match page.to_str().map(str::parse) {
+                Some(Ok(process)) => Whose::Process(process),
+                _ => Whose::Page(page),
+            },
+        };
         Ok(StatusPlan {
-            page: self.page,
+            whose,
+            connections: self.connections,
             listening: self.listening,
             health,
             json: self.json,

@@ -38,6 +38,7 @@ impl Calls<'_> {
         if special == 0 && stream.held == 0 && stream.inbox.len() > 0 {
             let taken = out.put(stream.inbox.bytes());
             stream.inbox.consume(taken, &mut self.table.spares);
+            self.table.figures.exchanges += stream.begin_exchange();
             return Ok(Some(()));
         }
         cold_path();
@@ -65,6 +66,9 @@ impl Calls<'_> {
         let taken = take(out, stream.inbox.bytes());
         if !peek {
             stream.inbox.consume(taken, &mut self.table.spares);
+            if out.filled() > 0 || stream.held > 0 {
+                self.table.figures.exchanges += stream.begin_exchange();
+            }
         }
         let (id, held) = (stream.id, stream.held);
         if held > 0 && out.room() > 0 {
@@ -126,6 +130,7 @@ impl Calls<'_> {
             return stream.cannot_send();
         }
         let id = stream.id;
+        stream.has_answered = true;
         let more = flags & libc::MSG_MORE != 0;
         let mut room = self.room_of(at);
         while from.left() > 0 {

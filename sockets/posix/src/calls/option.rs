@@ -136,11 +136,11 @@ impl Calls<'_> {
         let number = number(level, value)?;
         if let Some(at) = kept(level, name) {
             self.socket_mut(fd)?.options.kept[at] = number.max(0);
-            self.table.figures.options_ignored += 1;
+            self.table.note_without_effect(level, name);
             return Ok(());
         }
         if is_ignored(level, name) {
-            self.table.figures.options_ignored += 1;
+            self.table.note_without_effect(level, name);
             return Ok(());
         }
         match level {
@@ -168,7 +168,7 @@ impl Calls<'_> {
                     return Err(Errno(libc::EINVAL));
                 }
                 options.keep[at] = number.cast_unsigned();
-                self.table.figures.options_ignored += 1;
+                self.table.note_without_effect(libc::IPPROTO_TCP, name);
                 return Ok(());
             }
             _ => return Err(Errno(libc::ENOPROTOOPT)),
@@ -213,7 +213,7 @@ impl Calls<'_> {
             libc::SO_REUSEPORT => options.reuse_port = number != 0,
             libc::SO_KEEPALIVE => {
                 options.keepalive = number != 0;
-                self.table.figures.options_ignored += 1;
+                self.table.note_without_effect(libc::SOL_SOCKET, name);
             }
             // Doubled, as in Linux, for bookkeeping that the kernel counts too.
             libc::SO_SNDBUF => {
@@ -223,7 +223,7 @@ impl Calls<'_> {
             libc::SO_RCVBUF => {
                 let limit = u32::try_from(number).unwrap_or(0).saturating_mul(2);
                 options.receive_limit = limit.max(LEAST_RECEIVE_LIMIT);
-                self.table.figures.options_ignored += 1;
+                self.table.note_without_effect(libc::SOL_SOCKET, name);
             }
             // Linux: `tcp_set_rcvlowat`; no more than half of what there is room for.
             libc::SO_RCVLOWAT => {

@@ -1,9 +1,11 @@
 //! The distribution's nginx, unmodified, on our stack: by `nearside run` over each kind of link, with
 //! the kernel as the client.
 
+mod ends;
 mod links;
 mod memif;
 mod programs;
 mod server;
 mod serves;
+mod status;
 mod workers;

@@ -88,6 +88,11 @@ impl Server {
         fs::read_to_string(self.folder.join("pid")).ok()?.trim().parse().ok()
     }
 
+    /// The process that keeps its link.
+    pub fn keeper(&self) -> i32 {
+        self.keeper.id().try_into().expect("a process")
+    }
+
     pub fn signal(&self, signal: Signal) {
         send(self.master().expect("a master"), signal);
     }

@@ -11,6 +11,7 @@ struct Rings {
     sent: Vec<u8>,
     /// Rooms to send from that are free.
     room: usize,
+    is_down: bool,
 }
 
 #[derive(Clone)]
@@ -30,7 +31,7 @@ impl CommonReceive for Side {
         }
     }
     fn poll_control(&mut self, _now: Time) -> LinkState {
-        LinkState::Up
+        if self.0.lock().unwrap().is_down { LinkState::Down } else { LinkState::Up }
     }
     fn arm<'q>(&'q mut self, _each: &mut dyn FnMut(BorrowedFd<'q>)) -> Duration {
         Duration::MAX
@@ -164,6 +165,12 @@ fn what_cannot_be_sent_waits() {
     assert_eq!(scene.queues[0].0.lock().unwrap().sent, [1, 2, 3, 4]);
     assert_eq!(one.arm(&mut |_| {}), Duration::MAX);
     assert_eq!((one.counters().tx_frames, one.counters().tx_bytes), (4, 240));
+    // While the link is down nothing waits for it.
+    scene.queues[0].0.lock().unwrap().is_down = true;
+    one.poll_control(NOW);
+    send(&mut one, [5, 6]);
+    assert_eq!(one.arm(&mut |_| {}), Duration::MAX);
+    assert_eq!(one.counters().tx_dropped, 2);
     let (_, tx) = one.split();
     for _ in 0..SLOTS {
         assert!(tx.slot().is_some());

@@ -1,0 +1,56 @@
+//! Options that are accepted and change nothing: each is counted by its name.
+
+use posix::{Calls, Defaults, SocketTable};
+use stack::{Config, LinkOffload, Seeds, Stack};
+use wire::{Mac, Time};
+
+fn with_socket(test: impl FnOnce(&mut Calls<'_>)) -> SocketTable {
+    let seeds = Seeds { table: [0; 4], secret: [0; 4], timestamps: [0; 2] };
+    let config = Config::new(Mac([2, 0, 0, 0, 0, 1]), 1_500);
+    let mut stack = Stack::new(config, LinkOffload::default(), &seeds, Time::ZERO);
+    let mut table = SocketTable::new(Defaults::default());
+    let mut calls = Calls { stack: &mut stack, table: &mut table };
+    calls.socket(3, true, true);
+    test(&mut calls);
+    table
+}
+
+#[test]
+fn an_option_without_effect_is_counted_by_its_name() {
+    let table = with_socket(|calls| {
+        for (level, name) in [
+            (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+            (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+            (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
+            (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
+            (libc::IPPROTO_TCP, libc::TCP_QUICKACK),
+            // These do something.
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+            (libc::SOL_SOCKET, libc::SO_REUSEADDR),
+        ] {
+            assert_eq!(calls.set_option(3, level, name, &1_i32.to_ne_bytes()), Ok(()), "{level} {name}");
+        }
+    });
+    let counted: Vec<(&str, u64)> = table.options_without_effect().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(counted, [("TCP_DEFER_ACCEPT", 1), ("TCP_KEEPIDLE", 1), ("TCP_QUICKACK", 1), ("SO_KEEPALIVE", 2)]);
+    assert_eq!(table.figures().options_ignored, 5);
+}
+
+/// Whatever option is set: what is counted has a name.
+#[test]
+fn every_option_without_effect_has_a_name() {
+    // 1, and as much as any has.
+    let mut value = [0; 32];
+    value[0] = 1;
+    let table = with_socket(|calls| {
+        for level in [libc::SOL_SOCKET, libc::IPPROTO_IP, libc::IPPROTO_TCP, libc::IPPROTO_IPV6] {
+            for name in 0..256 {
+                // What is refused is no matter here.
+                let _ = calls.set_option(3, level, name, &value);
+            }
+        }
+    });
+    let named: u64 = table.options_without_effect().map(|(_, count)| count).sum();
+    let all = table.options_without_effect().count() as u64;
+    assert_eq!((named, all), (table.figures().options_ignored, 23), "of these each was set once");
+}
