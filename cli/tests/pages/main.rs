@@ -4,6 +4,7 @@
 mod browser;
 mod check;
 mod planted;
+mod strange;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -221,6 +222,31 @@ fn a_page_is_read_as_its_result_is() {
     for name in ["before.json", "after.json"] {
         assert!(sides.text.contains(&format!(" download=\"{name}\"")), "{name}");
     }
+}
+
+/// The page of a changed result of each kind, as far as it is still read; recordings are lines of samples.
+fn strange(change: &strange::Change, look: impl Fn(&str, &str)) {
+    for made in made() {
+        for result in pages::results_in(&made.text).iter().filter_map(|one| serde_json::from_str(one).ok()) {
+            let changed = strange::changed(&result, change);
+            let page = results::page_of(&changed).unwrap_or_else(|why| panic!("{}: {why}", made.name));
+            let text = page.render();
+            check::page(made.name, &text);
+            look(made.name, &text);
+        }
+    }
+}
+
+#[test]
+fn a_bad_name_in_any_place_of_any_result_is_text_and_no_more() {
+    strange(&strange::renamed, |name, text| {
+        assert!(!text.contains("<script") && !text.contains('\u{202e}'), "{name}");
+    });
+}
+
+#[test]
+fn what_nobody_can_measure_makes_a_page_nevertheless() {
+    strange::others().iter().for_each(|change| strange(change, |_, _| {}));
 }
 
 #[test]

@@ -65,6 +65,12 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
+/// So many of something whose plural ends in s.
+#[must_use]
+pub fn many(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// A ratio, with three digits however small it is.
 #[must_use]
 pub fn factor(ratio: f64) -> String {

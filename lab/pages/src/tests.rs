@@ -1,6 +1,6 @@
 use super::*;
 use crate::drawing::COLOURS;
-use crate::scale::Range;
+use crate::scale::{Range, nines};
 use crate::text::{width, wrapped};
 
 fn plain(value: f64) -> String {
@@ -183,9 +183,10 @@ fn nothing_is_markup_and_nothing_turns_the_text() {
 
 #[test]
 fn a_command_is_quoted_so_that_a_shell_has_the_same_words() {
-    let words = ["printf", "%s\\n", "p99<5ms", "a b", "it's", "$HOME `id`", "", "*", "~x", "a;b", "x\u{202e}y\n", "\\"];
+    let words =
+        ["printf", "%s\\n", "p99<5ms", "a b", "it's", "$HOME `id`", "", "*", "~x", "a;b", "-x\u{202e}'%d\\y\nz", "\\"];
     let words = words.map(str::to_owned);
-    let said = std::process::Command::new("bash").args(["-c", &quoted(&words)]).output().expect("bash");
+    let said = std::process::Command::new("sh").args(["-c", &quoted(&words)]).output().expect("sh");
     assert_eq!(String::from_utf8(said.stdout).expect("text"), words[2..].join("\n") + "\n", "{}", quoted(&words));
     assert_eq!(quoted(&["nearside".into(), "--x=1,2".into()]), "nearside --x=1,2");
 }
@@ -199,7 +200,7 @@ fn a_page_has_its_head_first_and_its_results_come_out_again() {
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}\n{text}"));
     assert!(at("<strong>INVALID</strong>") < at("because &quot;so&quot;") && at("because") < at("&lt;2&gt;"));
     at("<span>--find-max</span> <span>&#39;p99&lt;5ms&#39;</span> <span>&#39;it&#39;\\&#39;&#39;s&#39;</span></code>");
-    at("<dd>2026-07-25 17:20 UTC</dd>");
+    at("<dd>Sat, 25 Jul 2026 17:20:00 GMT</dd>");
     assert_eq!(results_in(&text), ["{\"x\": \"</a>\"}", "ü\n"]);
     assert!(results_in("<html>").is_empty() && results_in("href=\"data:application/json;base64,***\"").is_empty());
 }

@@ -110,6 +110,8 @@ impl SidesCompared {
         }
         let figures = compare(before, after);
         let mut doubts: Vec<String> = before.iter().chain(after).filter_map(KnownResult::doubt).collect();
+        // Of two results of one name, or one that is on both sides.
+        doubts.dedup();
         // Where the results themselves say that they have no answer, that is what there is to say.
         if figures.is_empty() && doubts.is_empty() {
             let why = "the two have no figure in common: no stream and direction, goal, frame size, arm or point";

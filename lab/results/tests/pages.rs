@@ -266,7 +266,7 @@ fn a_thousand_rows_are_folded_and_all_there() {
     let rows: Vec<Value> = (1..=1_000).map(row).collect();
     let text = page(&with(head("load-sweep", "INVALID", &["one row"]), json!({ "rows": rows }))).render();
     assert!(text.contains("<summary>1,000 rows</summary>") && text.contains(">1,000</td>"));
-    assert!(text.contains("at most 11.0 k requests/s, with 1000 connections and 2 threads"), "{text}");
+    assert!(text.contains("at most 11.0 k requests/s, with 1,000 connections and 2 threads"), "{text}");
     let drawings: usize =
         text.split("<svg").skip(1).map(|drawing| drawing.split("</svg>").next().map_or(0, str::len)).sum();
     assert!(drawings < 200_000, "{drawings} bytes drawn");
