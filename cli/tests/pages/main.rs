@@ -288,6 +288,7 @@ fn the_browser_finds_what_is_wrong() {
                 <p style='width:3000px;white-space:nowrap'>wide wide</p>\
                 <div style='position:relative;height:2em'><b style='position:absolute'>one over</b>\
                 <b style='position:absolute'>the other</b></div>\
+                <table><tr><td style='display:block;width:2em'>123,456 k/s</td></tr></table>\
                 <div style='width:4em;overflow:auto;white-space:nowrap'>text that is cut in a box</div>\
                 <svg width='40' height='20'><text x='10' y='12'>a long label</text></svg>\
                 <img src='http://127.0.0.1:9/x.png'><script>console.log('words')</script></body></html>";
@@ -297,6 +298,7 @@ fn the_browser_finds_what_is_wrong() {
         "it is 3",
         "\"pale\" has a contrast of",
         "lies on",
+        "\"123,456 k/s\" wraps",
         "is in what scrolls",
         "\"a long label\" is cut by its drawing",
         "it asks for",

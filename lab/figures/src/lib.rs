@@ -86,6 +86,19 @@ pub fn first_of(mut names: Vec<String>, most: usize) -> String {
     names.join("; ")
 }
 
+/// Names by the words that are said of them: a line for each word, with the first of its names.
+#[must_use]
+pub fn by_word(all: impl IntoIterator<Item = (String, String)>, most: usize) -> Vec<String> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for (word, name) in all {
+        match found.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, names)) => names.push(name),
+            None => found.push((word, vec![name])),
+        }
+    }
+    found.into_iter().map(|(word, names)| format!("{word}: {}", first_of(names, most))).collect()
+}
+
 /// Rows as columns, each as wide as its widest cell: those that are names to the left, figures to
 /// the right.
 #[must_use]

@@ -241,7 +241,10 @@ impl Chart {
         let x = if has_largest { x.longer(0.2) } else { x.roomy() };
         let y = y.roomy();
         drawing.paragraph(0.0, "label", &self.y.label);
-        let labels: Vec<(f64, String)> = y.ticks().into_iter().map(|tick| (tick, label(self.y.format, tick))).collect();
+        // Where all is zero, no other height was measured.
+        let zero = self.y.scale == AxisScale::Linear && self.points().all(|(_, point)| point.y == 0.0);
+        let heights = if zero { vec![0.0] } else { y.ticks() };
+        let labels: Vec<(f64, String)> = heights.into_iter().map(|tick| (tick, label(self.y.format, tick))).collect();
         let left = labels.iter().map(|(_, text)| width(text, TEXT)).fold(0.0, f64::max) + 8.0;
         let (right, top) = (drawing.width - 8.0, drawing.top + 10.0);
         let bottom = top + if drawing.width < 500.0 { 190.0 } else { 250.0 };

@@ -198,7 +198,8 @@ impl Page {
             let links: Vec<String> = self.results.iter().map(|(name, text)| link(name, text)).collect();
             let _ = writeln!(
                 out,
-                "<p>In this page, to be taken out: {}. <code>nearside lab compare</code> reads the page as it is.</p>",
+                "<p>In this page, to be taken out: {}. <code>nearside lab report</code> reads the page as it is, and \
+                 <code>nearside lab compare</code> two that measured the same.</p>",
                 links.join(", ")
             );
         }

@@ -142,6 +142,19 @@ fn lines_stand_at_round_values_and_at_points_where_these_are_few() {
 }
 
 #[test]
+fn counts_are_whole_and_of_nothing_no_heights_are_told() {
+    let drawn = |heights: [f64; 2]| {
+        let points = [(1.0, heights[0]), (2.0, heights[1])];
+        svg([Chart::new("t", Axis::counts("n"), Axis::counts("samples"), vec![Series::new("a", points)])])
+    };
+    let some = drawn([1.0, 2_500.0]);
+    for part in [">2.00 k</text>", ">1</text>", "<title>a: 1, 1</title>", "<title>a: 2, 2.50 k</title>"] {
+        assert!(some.contains(part), "{part}\n{some}");
+    }
+    assert!(!drawn([0.0, 0.0]).contains(">0.20</text>") && drawn([0.0, 0.0]).contains(">0</text>"));
+}
+
+#[test]
 fn percentiles_are_as_wide_by_nine() {
     assert!((nines(0.999) - 3.0).abs() < 1e-9 && nines(0.0) == 0.0);
     let texts = [0.0, core::f64::consts::LOG10_2, 1.0, 3.0, 5.0].map(percentile);
@@ -218,6 +231,15 @@ fn a_table_that_is_wide_becomes_a_list_and_long_ones_are_folded() {
     for (columns, class) in [(2, "narrow"), (5, "middle"), (8, "broad"), (10, "wide"), (15, "list")] {
         assert!(table(columns, 1).contains(&format!("<table role=\"table\" class=\"{class}\">")), "{columns}");
     }
+    let mut out = String::new();
+    PageTable::pairs(
+        "",
+        ["", "value"],
+        [("name", "what is told of it, and is longer than any column ".repeat(9))]
+            .map(|(name, what)| (name.to_owned(), what)),
+    )
+    .write(&mut out, 1);
+    assert!(out.contains("class=\"narrow\""), "two columns have room anywhere: {out}");
     assert!(table(2, 1_000).contains("<details><summary>t: 1,000 rows</summary><table"));
 }
 
