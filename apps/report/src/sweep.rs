@@ -3,6 +3,7 @@
 
 use core::fmt::{self, Write};
 use environment::{ResultKind, ResultOrigin, SCHEMA};
+use figures::many;
 use load::{Report, Trust};
 use serde::Serialize;
 
