@@ -178,7 +178,8 @@ pub fn sweep_json(
 ) -> String {
     let whole = serde_json::json!({
         "kind": ResultKind::LoadSweep, "schema": SCHEMA, "command": origin.command, "made": origin.made,
-        "verdict": verdict(rows, ended_early), "rows": rows, "server_unknown": server_unknown, "environment": environment,
+        "verdict": verdict(rows, ended_early), "rows": rows,
+        "server_unknown": server_unknown, "environment": environment,
     });
     format!("{whole:#}\n")
 }

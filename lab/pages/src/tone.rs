@@ -14,16 +14,12 @@ pub enum Tone {
 }
 
 /// What verdicts begin with, whichever command gives them.
-const WORDS: [(Tone, &str); 3] = [
-    (
-        Tone::Good,
-        "complete|met|kept|counts|as expected|faster|better|ok|an answer|not applicable|no effect|unnecessary",
-    ),
+const WORDS: [(Tone, &str); 5] = [
+    (Tone::Good, "complete|met|kept|counts|as expected|faster|better|ok|an answer"),
+    (Tone::Good, "not applicable|no effect|unnecessary here"),
     (Tone::Mind, "partial|not judged|not measured|improvable|cannot be read|not known"),
-    (
-        Tone::Bad,
-        "invalid|not alike|does not count|missed|not met|not as expected|slower|worse|dangerous|conflicts|refused|removed",
-    ),
+    (Tone::Bad, "invalid|not alike|does not count|missed|not met|not as expected"),
+    (Tone::Bad, "slower|worse|dangerous|conflicts|refused|removed"),
 ];
 
 impl Tone {

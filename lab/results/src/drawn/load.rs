@@ -135,7 +135,8 @@ fn setting(row: &Value) -> String {
 
 const SPAN: &str = "to, s: end_s digits; sent: up/bytes B; rate up: up/bits_per_second bit/s; \
                     sent again: up/retransmits count; window of all: up/cwnd B; streams up: up/streams count; \
-                    received: down/bytes B; rate down: down/bits_per_second bit/s; out of order: down/out_of_order count";
+                    received: down/bytes B; rate down: down/bits_per_second bit/s; \
+                    out of order: down/out_of_order count";
 
 const CARRIED: &str = "interface: name; sent: sent bit/s; received: received bit/s; its speed: speed bit/s";
 

@@ -6,10 +6,10 @@ use pages::{Axis, AxisScale, Bar, Bars, Chart, CurvePoint, Page, PagePart, PageT
 use serde_json::{Value, json};
 
 const SIZE: &str = "bytes: size count; condition: condition; line: theoretical /s; tester: sendable /s; \
-                    throughput: throughput/lower /s; fails at: throughput/upper /s; latency mean: latency/0/mean_ns ns; \
-                    typical: latency/0/typical_ns ns; worst: latency/0/worst_ns ns; \
-                    burst, frames: back_to_back/mean count; recovery, s: recovery/seconds; \
-                    reset, s: reset/silent_seconds";
+                    throughput: throughput/lower /s; fails at: throughput/upper /s; \
+                    latency mean: latency/0/mean_ns ns; typical: latency/0/typical_ns ns; \
+                    worst: latency/0/worst_ns ns; burst, frames: back_to_back/mean count; \
+                    recovery, s: recovery/seconds; reset, s: reset/silent_seconds";
 
 const TRIAL: &str = "trial of bytes: ask/size count; condition: ask/condition; test: ask/test; \
                      asked for: trial/intended_rate /s; seconds: trial/intended_seconds digits; \
