@@ -7,18 +7,24 @@ use std::collections::BTreeSet;
 /// Quotes, markup, letters from right to left, and a mark that would turn what follows.
 pub const BAD: &str = "a \"b\" 'c' </td><script>alert(1)</script> & שלום עולם \u{202e}txt";
 
-/// What is set in the place of a value, if anything.
-pub type Change = dyn Fn(&Value) -> Option<Value>;
+/// What is set in the place of the value that stands there, if anything.
+pub type Change = dyn Fn(&str, &Value) -> Option<Value>;
 
 /// Each text is a bad name.
-pub fn renamed(value: &Value) -> Option<Value> {
+pub fn renamed(_: &str, value: &Value) -> Option<Value> {
     value.is_string().then(|| json!(BAD))
 }
 
-/// Numbers that no machine measures in the place of numbers, and nothing in the place of anything.
+/// Numbers that no machine measures in the place of numbers, and nothing in the place of anything. The machine is as it
+/// was: of another form it is refused.
 pub fn others() -> [Box<Change>; 3] {
-    let number = |other: Value| -> Box<Change> { Box::new(move |value| value.is_number().then(|| other.clone())) };
-    let nothing: Box<Change> = Box::new(|value| (!value.is_object() && !value.is_array()).then_some(Value::Null));
+    let is_measured = |place: &str| !place.starts_with("/environment") && !place.starts_with("/machine");
+    let number = |other: Value| -> Box<Change> {
+        Box::new(move |place, value| (is_measured(place) && value.is_number()).then(|| other.clone()))
+    };
+    let is_plain = |value: &Value| !value.is_object() && !value.is_array();
+    let nothing: Box<Change> =
+        Box::new(move |place, value| (is_measured(place) && is_plain(value)).then_some(Value::Null));
     [number(json!(u64::MAX)), number(json!(-1e300)), nothing]
 }
 
@@ -42,9 +48,9 @@ pub fn changed(result: &Value, change: &Change) -> Value {
 fn with(value: &Value, at: &str, only: Option<&str>, change: &Change, places: &mut BTreeSet<String>) -> Value {
     match value {
         _ if at == "/kind" || at == "/schema" => value.clone(),
-        _ if only.is_none_or(|only| only == at) && change(value).is_some() => {
+        _ if only.is_none_or(|only| only == at) && change(at, value).is_some() => {
             places.insert(at.to_owned());
-            change(value).unwrap_or_default()
+            change(at, value).unwrap_or_default()
         }
         Value::Object(all) => {
             let one = |(name, value): (&String, &Value)| {
