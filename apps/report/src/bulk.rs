@@ -1,6 +1,7 @@
 //! Streams without end: a line for each interval, and what it came to.
 
 use core::fmt::Write;
+use core::time::Duration;
 use environment::{ResultKind, ResultOrigin, SCHEMA};
 use figures::{digits, share, si};
 use load::{BulkInterval, BulkReport, BulkSetup, BulkWay};
@@ -93,6 +94,9 @@ pub fn bulk_text(report: &BulkReport) -> String {
 /// with two of them asked for, a stream stands still for most of a round trip.
 const LEAST_ANSWER: u64 = 64 << 10;
 
+/// A run as long as this share of what was asked for was not ended early.
+const WHOLE: f64 = 0.95;
+
 /// What a run of streams is worth, be they without end or held to a rate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StreamsVerdict {
@@ -103,9 +107,9 @@ pub struct StreamsVerdict {
 }
 
 /// INVALID where nothing came or went on a way that was asked for: no figure is of a server; and where what came were
-/// small answers, which wait for each other.
+/// small answers, which wait for each other. PARTIAL where it was measured for less time than was asked for.
 #[must_use]
-pub fn bulk_verdict(report: &BulkReport) -> StreamsVerdict {
+pub fn bulk_verdict(report: &BulkReport, asked: Duration) -> StreamsVerdict {
     let mut reasons = Vec::new();
     for (name, asked, rate) in
         [("up", report.setup.up_streams, &report.whole.up), ("down", report.setup.down_streams, &report.whole.down)]
@@ -126,19 +130,31 @@ pub fn bulk_verdict(report: &BulkReport) -> StreamsVerdict {
             ));
         }
     }
-    StreamsVerdict { word: if reasons.is_empty() { "COMPLETE" } else { "INVALID" }, reasons }
+    let mut word = if reasons.is_empty() { "COMPLETE" } else { "INVALID" };
+    let measured = report.whole.end_s - report.whole.start_s;
+    // The last interval is cut when a turn comes to it, a moment before or after.
+    if measured < WHOLE * asked.as_secs_f64() {
+        reasons.push(format!("it ended before its time: after {measured:.1} s"));
+        word = if word == "COMPLETE" { "PARTIAL" } else { word };
+    }
+    StreamsVerdict { word, reasons }
 }
 
 /// The same as one JSON object, with the machine that it belongs to, and how it came.
 #[must_use]
-pub fn render_bulk_json(report: &BulkReport, environment: &impl Serialize, origin: &ResultOrigin) -> String {
+pub fn render_bulk_json(
+    report: &BulkReport,
+    verdict: &StreamsVerdict,
+    environment: &impl Serialize,
+    origin: &ResultOrigin,
+) -> String {
     #[derive(Serialize)]
     struct Whole<'a, E: Serialize> {
         kind: ResultKind,
         schema: u32,
         #[serde(flatten)]
         origin: &'a ResultOrigin,
-        verdict: StreamsVerdict,
+        verdict: &'a StreamsVerdict,
         #[serde(flatten)]
         report: &'a BulkReport,
         environment: &'a E,
@@ -147,7 +163,7 @@ pub fn render_bulk_json(report: &BulkReport, environment: &impl Serialize, origi
         kind: ResultKind::Bulk,
         schema: SCHEMA,
         origin,
-        verdict: bulk_verdict(report),
+        verdict,
         report,
         environment,
     }) {
@@ -159,7 +175,6 @@ pub fn render_bulk_json(report: &BulkReport, environment: &impl Serialize, origi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use load::PortUse;
 
     fn way(bytes: u64, streams: u64) -> BulkWay {
@@ -200,8 +215,13 @@ Port         eth0: 9.40 Gbit/s sent, 4.00 Gbit/s received, 94 % of its 10.0 Gbit
 Own CPU      25 % user, 75 % system of a core
 ";
         assert_eq!(text, expected, "\n{text}");
-        let json: serde_json::Value =
-            serde_json::from_str(&render_bulk_json(&report, &"here", &ResultOrigin::default())).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&render_bulk_json(
+            &report,
+            &bulk_verdict(&report, Duration::from_secs(2)),
+            &"here",
+            &ResultOrigin::default(),
+        ))
+        .expect("JSON");
         assert_eq!((&json["up"]["bits_per_second"], &json["down"]["bytes"]), (&9.4e9.into(), &1_175_000_000.into()));
         assert_eq!((&json["intervals"][0]["up"]["retransmits"], &json["environment"]), (&7.into(), &"here".into()));
     }
@@ -217,16 +237,22 @@ Own CPU      25 % user, 75 % system of a core
             up_streams,
             down_streams,
         };
-        let of = |setup: BulkSetup, up, down| {
+        let after = |asked, setup: BulkSetup, up, down| {
             let whole = BulkInterval {
                 end: Duration::from_secs(1),
                 up: way(up, 1),
                 down: way(down, 1),
                 ..BulkInterval::default()
             };
-            bulk_verdict(&BulkReport::new(setup, whole, vec![], (Duration::ZERO, Duration::ZERO), vec![]))
+            let report = BulkReport::new(setup, whole, vec![], (Duration::ZERO, Duration::ZERO), vec![]);
+            bulk_verdict(&report, Duration::from_secs(asked))
         };
+        let of = |setup, up, down| after(1, setup, up, down);
         assert_eq!(of(setup(1, 0), 5, 0).word, "COMPLETE");
+        let early = after(20, setup(1, 0), 5, 0);
+        assert_eq!((early.word, &*early.reasons[0]), ("PARTIAL", "it ended before its time: after 1.0 s"));
+        let early = after(20, setup(1, 1), 5, 0);
+        assert_eq!((early.word, early.reasons.len()), ("INVALID", 2));
         let large = LEAST_ANSWER;
         assert_eq!((of(setup(0, 1), 0, large).word, of(setup(1, 1), 1, large).reasons.len()), ("COMPLETE", 0));
         let small = of(setup(0, 1), 0, large - 1);

@@ -3,6 +3,7 @@
 
 use core::fmt::{self, Write};
 use environment::{ResultKind, ResultOrigin, SCHEMA};
+use figures::many;
 use load::{Report, Trust};
 use serde::Serialize;
 
@@ -165,31 +166,38 @@ pub fn sweep_csv_line(row: &SweepRow) -> String {
     format!("{},{},\"{warnings}\"\r\n", row.cells("").join(","), row.errors)
 }
 
-/// The whole table as JSON: rows, times in nanoseconds, and what they belong to.
+/// The whole table as JSON: rows, times in nanoseconds, and what they belong to; of a sweep that was
+/// ended early, those that there are.
 #[must_use]
 pub fn sweep_json(
     rows: &[SweepRow],
+    ended_early: bool,
     server_unknown: Option<&str>,
     environment: &impl Serialize,
     origin: &ResultOrigin,
 ) -> String {
     let whole = serde_json::json!({
         "kind": ResultKind::LoadSweep, "schema": SCHEMA, "command": origin.command, "made": origin.made,
-        "verdict": verdict(rows), "rows": rows, "server_unknown": server_unknown, "environment": environment,
+        "verdict": verdict(rows, ended_early), "rows": rows,
+        "server_unknown": server_unknown, "environment": environment,
     });
     format!("{whole:#}\n")
 }
 
-/// What the table is worth: as much as the row that is worth least.
-fn verdict(rows: &[SweepRow]) -> serde_json::Value {
+/// Of what was ended before all of it was measured.
+const EARLY: &str = "it ended before its time";
+
+/// What the table is worth: as much as the row that is worth least, and not all where rows are missing.
+fn verdict(rows: &[SweepRow], ended_early: bool) -> serde_json::Value {
     let of = |trust: Trust| rows.iter().filter(move |row| row.trust == trust);
-    let worst = rows.iter().map(|row| row.trust).max().unwrap_or_default();
-    let name = |row: &SweepRow| format!("{} threads, {} connections", row.procs, row.connections);
-    let reasons: Vec<String> = [Trust::No, Trust::WithCare]
-        .into_iter()
-        .flat_map(of)
-        .map(|row| format!("{}: {}", name(row), row.warnings.first().map_or("doubtful", String::as_str)))
-        .collect();
+    let worst = rows.iter().map(|row| row.trust).chain(ended_early.then_some(Trust::WithCare)).max();
+    let worst = worst.unwrap_or_default();
+    let name = |row: &SweepRow| {
+        format!("{}, {}", many(row.procs.into(), "thread"), many(row.connections.into(), "connection"))
+    };
+    let rows = [Trust::No, Trust::WithCare].into_iter().flat_map(of);
+    let rows = rows.map(|row| format!("{}: {}", name(row), row.warnings.first().map_or("doubtful", String::as_str)));
+    let reasons: Vec<String> = ended_early.then(|| EARLY.to_owned()).into_iter().chain(rows).collect();
     serde_json::json!({ "word": worst.word(), "reasons": reasons })
 }
 
@@ -240,9 +248,20 @@ PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATma
     }
 
     #[test]
+    fn a_sweep_that_was_ended_early_is_not_complete() {
+        let mut bad = row(1, 1);
+        (bad.trust, bad.warnings) = (Trust::No, vec!["the core was busy".to_owned()]);
+        let early = |rows: &[SweepRow]| verdict(rows, true);
+        assert_eq!(verdict(&[row(1, 4)], false)["word"], "COMPLETE");
+        assert_eq!(early(&[]), serde_json::json!({ "word": "PARTIAL", "reasons": [EARLY] }));
+        let reasons = [EARLY, "1 thread, 1 connection: the core was busy"];
+        assert_eq!(early(&[row(1, 4), bad]), serde_json::json!({ "word": "INVALID", "reasons": reasons }));
+    }
+
+    #[test]
     fn json_keeps_what_is_not_known_apart_from_zero() {
         let json: serde_json::Value =
-            serde_json::from_str(&sweep_json(&[row(1, 4)], Some("two run"), &"here", &ResultOrigin::default()))
+            serde_json::from_str(&sweep_json(&[row(1, 4)], false, Some("two run"), &"here", &ResultOrigin::default()))
                 .expect("our own JSON");
         assert_eq!((&json["environment"], &json["server_unknown"]), (&"here".into(), &"two run".into()));
         assert!(sweep_heading(Some("two run")).contains("\nThe server's CPU is not known: two run\n"));

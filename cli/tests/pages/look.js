@@ -44,6 +44,8 @@
     const rects = [...range.getClientRects()].filter((rect) => rect.width > 0.5 && rect.height > 0.5);
     if (rects.length === 0) continue;
     contrast(element, getComputedStyle(element), told(node));
+    const figure = element.closest("td, tbody th") && /^[-+−<>]?[\d.,]+( \S{1,9})?$/.test(node.textContent.trim());
+    if (figure && new Set(rects.map((rect) => Math.round(rect.top))).size > 1) wrong.push(`${told(node)} wraps`);
     const svg = element.closest("svg");
     for (const rect of rects) {
       if (rect.left < -1 || rect.right > innerWidth + 1) wrong.push(`${told(node)} is cut at ${rect.left} to ${rect.right}`);

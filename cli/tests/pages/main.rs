@@ -4,6 +4,7 @@
 mod browser;
 mod check;
 mod planted;
+mod strange;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -223,6 +224,34 @@ fn a_page_is_read_as_its_result_is() {
     }
 }
 
+/// Pages that are made as others are, of results in which the same stands.
+const ALIKE: [&str; 5] = ["latency.html", "zero-loss.html", "sides.html", "runs.html", "arms.html"];
+
+/// The page of a changed result of each kind, as far as it is still read; recordings are lines of samples.
+fn strange(change: &strange::Change, look: impl Fn(&str, &str)) {
+    for made in made().iter().filter(|made| !ALIKE.contains(&made.name)) {
+        for result in pages::results_in(&made.text).iter().filter_map(|one| serde_json::from_str(one).ok()) {
+            let changed = strange::changed(&result, change);
+            let page = results::page_of(&changed).unwrap_or_else(|why| panic!("{}: {why}", made.name));
+            let text = page.render();
+            check::page(made.name, &text);
+            look(made.name, &text);
+        }
+    }
+}
+
+#[test]
+fn a_bad_name_in_any_place_of_any_result_is_text_and_no_more() {
+    strange(&strange::renamed, |name, text| {
+        assert!(!text.contains("<script") && !text.contains('\u{202e}'), "{name}");
+    });
+}
+
+#[test]
+fn what_nobody_can_measure_makes_a_page_nevertheless() {
+    strange::others().iter().for_each(|change| strange(change, |_, _| {}));
+}
+
 #[test]
 fn a_page_is_made_of_a_result_that_was_kept() {
     let (status, said) = run(
@@ -262,6 +291,7 @@ fn the_browser_finds_what_is_wrong() {
                 <p style='width:3000px;white-space:nowrap'>wide wide</p>\
                 <div style='position:relative;height:2em'><b style='position:absolute'>one over</b>\
                 <b style='position:absolute'>the other</b></div>\
+                <table><tr><td style='display:block;width:2em'>123,456 k/s</td></tr></table>\
                 <div style='width:4em;overflow:auto;white-space:nowrap'>text that is cut in a box</div>\
                 <svg width='40' height='20'><text x='10' y='12'>a long label</text></svg>\
                 <img src='http://127.0.0.1:9/x.png'><script>console.log('words')</script></body></html>";
@@ -271,6 +301,7 @@ fn the_browser_finds_what_is_wrong() {
         "it is 3",
         "\"pale\" has a contrast of",
         "lies on",
+        "\"123,456 k/s\" wraps",
         "is in what scrolls",
         "\"a long label\" is cut by its drawing",
         "it asks for",

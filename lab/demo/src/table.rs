@@ -104,11 +104,10 @@ pub(crate) fn conditions(results: &DemoResults) -> String {
 
 /// The heads of [`cells`].
 pub(crate) const HEADS: [&str; 9] =
-    ["", "requests/s", "(min - max)", "p50", "p99", "max", "server", "client", "times nginx's"];
+    ["", "requests/s", "(min - max)", "p50, µs", "p99, µs", "max, µs", "server", "client", "times nginx's"];
 
 /// What stands in them.
-pub(crate) const CELLS: &str =
-    "latencies in microseconds; server and client: the process's share of its core / softirq on it";
+pub(crate) const CELLS: &str = "server and client: the process's share of its core / softirq on it";
 
 pub(crate) fn cells(results: &DemoResults, row: &Summary) -> [String; 9] {
     let at = |percentile| row.latency.at(percentile).map_or_else(|| "-".to_owned(), micros);

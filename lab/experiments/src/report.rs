@@ -6,10 +6,9 @@ use crate::results::{RESULTS, Results};
 use crate::runs::{ArmResults, RunVerdict};
 use crate::table;
 use environment::ResultOrigin;
-use figures::first_of;
+use figures::by_word;
 use pages::{Bar, Bars, Chart, Page, PageHead, PagePart, PageTable, PageVerdict, Series};
 use results::Worth;
-use stats::Verdict;
 
 /// The page of an experiment.
 #[must_use]
@@ -81,16 +80,8 @@ fn judged(RunVerdict { word, reasons }: RunVerdict) -> PageVerdict {
 /// What is faster, and what is not: a line for each verdict, which names the first figures of it.
 fn answer(comparisons: &[Comparison]) -> Vec<String> {
     const NAMED: usize = 6;
-    let mut found: Vec<(&str, Vec<String>)> = Vec::new();
-    for one in comparisons {
-        let Some(word) = one.verdict.map(Verdict::name) else { continue };
-        let name = format!("{} of {}", one.figure.name, one.arm);
-        match found.iter_mut().find(|(known, _)| *known == word) {
-            Some((_, names)) => names.push(name),
-            None => found.push((word, vec![name])),
-        }
-    }
-    found.into_iter().map(|(word, names)| format!("{word}: {}", first_of(names, NAMED))).collect()
+    let one = |one: &Comparison| Some((one.verdict?.name().to_owned(), format!("{} of {}", one.figure.name, one.arm)));
+    by_word(comparisons.iter().filter_map(one), NAMED)
 }
 
 /// A table of comparisons, and their drawing.

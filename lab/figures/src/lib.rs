@@ -65,6 +65,12 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
+/// So many of something whose plural ends in s.
+#[must_use]
+pub fn many(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// A ratio, with three digits however small it is.
 #[must_use]
 pub fn factor(ratio: f64) -> String {
@@ -78,6 +84,19 @@ pub fn first_of(mut names: Vec<String>, most: usize) -> String {
     let more = names.split_off(names.len().min(most)).len();
     names.extend((more > 0).then(|| format!("and {more} more")));
     names.join("; ")
+}
+
+/// Names by the words that are said of them: a line for each word, with the first of its names.
+#[must_use]
+pub fn by_word(all: impl IntoIterator<Item = (String, String)>, most: usize) -> Vec<String> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for (word, name) in all {
+        match found.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, names)) => names.push(name),
+            None => found.push((word, vec![name])),
+        }
+    }
+    found.into_iter().map(|(word, names)| format!("{word}: {}", first_of(names, most))).collect()
 }
 
 /// Rows as columns, each as wide as its widest cell: those that are names to the left, figures to

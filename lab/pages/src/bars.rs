@@ -1,6 +1,7 @@
 //! Values by name, each with its interval: bars from zero, or places on a logarithmic axis (a forest
 //! plot: Lewis and Clarke, BMJ 322, 2001). Names stand above their bars, so that no name is cut.
 
+use crate::chart::Axis;
 use crate::drawing::{Drawing, TEXT, class};
 use crate::scale::{AxisScale, Range, label};
 use crate::table::PageTable;
@@ -15,12 +16,8 @@ const WIDEST: f64 = 100.0;
 pub struct Bars {
     /// What it shows.
     pub title: String,
-    /// The quantity and its unit.
-    pub label: String,
-    /// Linear: bars from zero. Logarithmic: a mark for each value, and a line at one.
-    pub scale: AxisScale,
-    /// How a tick is written.
-    pub format: fn(f64) -> String,
+    /// From left to right: linear, bars from zero; logarithmic, a mark for each value and a line at one.
+    pub axis: Axis,
     /// The rows.
     pub rows: Vec<Bar>,
     /// Where a difference does not matter.
@@ -73,25 +70,21 @@ impl Bars {
     /// Bars from zero, without rows.
     #[must_use]
     pub fn new(title: impl Into<String>, label: &str, format: fn(f64) -> String) -> Self {
-        let (title, label) = (title.into(), label.to_owned());
-        Self { title, label, scale: AxisScale::Linear, format, rows: Vec::new(), band: None }
+        Self { title: title.into(), axis: Axis::new(label, AxisScale::Linear, format), rows: Vec::new(), band: None }
     }
 
     /// Ratios around one.
     #[must_use]
     pub fn ratios(title: &str, rows: Vec<Bar>, band: Option<(f64, f64)>) -> Self {
-        let format = |value: f64| {
-            let text = format!("{value:.2}");
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        };
         let label = if band.is_some() { "ratio; within the band a difference does not matter" } else { "ratio" };
-        Self { scale: AxisScale::Logarithmic, rows, band, ..Self::new(title, label, format) }
+        let short = |value: f64| format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned();
+        Self { title: title.to_owned(), axis: Axis::new(label, AxisScale::Logarithmic, short), rows, band }
     }
 
     /// What is drawn, as a table.
     pub(crate) fn table(&self) -> PageTable {
         let row = |bar: &Bar| vec![[&*bar.group, &*bar.name].join(" "), bar.told()];
-        PageTable::new(self.title.clone(), &["", &self.label]).with(self.rows.iter().map(row))
+        PageTable::new(self.title.clone(), &["", &self.axis.label]).with(self.rows.iter().map(row))
     }
 
     fn range(&self) -> Option<Range> {
@@ -100,8 +93,8 @@ impl Bars {
             [bar.value, low.max(bar.value / WIDEST), high.min(bar.value * WIDEST)]
         });
         let band = self.band.map_or([1.0, 1.0], |(low, high)| [low, high]);
-        let fixed = if self.scale == AxisScale::Logarithmic { band.to_vec() } else { Vec::new() };
-        Range::over(ends.chain(fixed), self.scale).map(Range::roomy)
+        let fixed = if self.axis.scale == AxisScale::Logarithmic { band.to_vec() } else { Vec::new() };
+        Range::over(ends.chain(fixed), self.axis.scale).map(Range::roomy)
     }
 
     pub(crate) fn draw(&self, drawing: &mut Drawing) {
@@ -125,14 +118,14 @@ impl Bars {
         if let Some((low, high)) = self.band {
             drawing.rect("band", (at(low), from), (at(high) - at(low), bottom - from));
         }
-        let ticks = range.ticks().into_iter().map(|tick| (at(tick), label(self.format, tick)));
+        let ticks = range.ticks().into_iter().map(|tick| (at(tick), label(self.axis.format, tick)));
         drawing.ticks(ticks.collect(), (from, bottom), drawing.width);
-        if self.scale == AxisScale::Logarithmic {
+        if self.axis.scale == AxisScale::Logarithmic {
             drawing.line("one", (at(1.0), from), (at(1.0), bottom));
         }
         drawing.put(rows.inner());
         drawing.top = bottom + 22.0;
-        drawing.paragraph(0.0, "label", &self.label);
+        drawing.paragraph(0.0, "label", &self.axis.label);
     }
 
     fn row(&self, drawing: &mut Drawing, bar: &Bar, at: &dyn Fn(f64) -> f64) {
@@ -146,7 +139,7 @@ impl Bars {
         }
         let middle = drawing.top + 6.0;
         let (class, counts) = (class(bar.colour), if bar.counts { "" } else { " open" });
-        if self.scale == AxisScale::Logarithmic {
+        if self.axis.scale == AxisScale::Logarithmic {
             let (low, high) = bar.interval.unwrap_or((bar.value, bar.value));
             drawing.line(&format!("interval {class}"), (at(low), middle), (at(high), middle));
             drawing.mark(bar.colour, (at(bar.value), middle), bar.counts, "");

@@ -1,7 +1,7 @@
 //! Curves, drawn: as SVG for a page, and in plain characters for a terminal.
 
 use crate::drawing::{Drawing, TEXT, class};
-use crate::scale::{AxisScale, Range, label, nines, percentile};
+use crate::scale::{AxisScale, Range, is_sound, label, nines, percentile};
 use crate::table::PageTable;
 use crate::text::{width, wrapped};
 use core::fmt::{self, Write};
@@ -46,7 +46,11 @@ impl Axis {
     /// Counts or rates, from zero on.
     #[must_use]
     pub fn counts(label: &str) -> Self {
-        Self::new(label, AxisScale::Linear, |value| figures::si(value, ""))
+        Self::new(label, AxisScale::Linear, |value| match figures::si(value, "") {
+            // Of some single things no part is counted.
+            _ if value.fract() == 0.0 && value.abs() < 1e3 => format!("{value}"),
+            text => text.trim_end().to_owned(),
+        })
     }
 }
 
@@ -102,7 +106,7 @@ impl Series {
     /// Times in nanoseconds by shares of so many samples: cut where fewer than ten lie beyond.
     #[must_use]
     pub fn by_share(name: &str, shares: impl Iterator<Item = (f64, f64)>, samples: f64, largest: Option<f64>) -> Self {
-        let kept = shares.filter(|(share, _)| (1.0 - share) * samples >= 10.0 - 1e-6);
+        let kept = shares.filter(|(share, _)| is_sound(*share, samples));
         Self { largest, ..Self::new(name, kept.map(|(share, time)| (nines(share), time))) }
     }
 
@@ -149,7 +153,7 @@ impl Chart {
         Self { title: title.into(), x, y, series }
     }
 
-    /// Times by percentile, in nanoseconds: points are [`nines`](crate::nines) and times.
+    /// Times by percentile, in nanoseconds: points are nines and times.
     #[must_use]
     pub fn by_percentile(title: &str, series: Vec<Series>) -> Self {
         let label = "percentile; cut where fewer than ten samples lie beyond";
@@ -237,7 +241,10 @@ impl Chart {
         let x = if has_largest { x.longer(0.2) } else { x.roomy() };
         let y = y.roomy();
         drawing.paragraph(0.0, "label", &self.y.label);
-        let labels: Vec<(f64, String)> = y.ticks().into_iter().map(|tick| (tick, label(self.y.format, tick))).collect();
+        // Where all is zero, no other height was measured.
+        let zero = self.y.scale == AxisScale::Linear && self.points().all(|(_, point)| point.y == 0.0);
+        let heights = if zero { vec![0.0] } else { y.ticks() };
+        let labels: Vec<(f64, String)> = heights.into_iter().map(|tick| (tick, label(self.y.format, tick))).collect();
         let left = labels.iter().map(|(_, text)| width(text, TEXT)).fold(0.0, f64::max) + 8.0;
         let (right, top) = (drawing.width - 8.0, drawing.top + 10.0);
         let bottom = top + if drawing.width < 500.0 { 190.0 } else { 250.0 };

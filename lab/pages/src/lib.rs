@@ -40,7 +40,7 @@ pub use chart::{Axis, Chart, CurvePoint, Series};
 pub use inside::results_in;
 pub use page::{Page, PageHead, PagePart, PageVerdict, svg_page};
 pub use places::{PlaceFrame, Placed, Places};
-pub use scale::{AxisScale, nines, percentile};
+pub use scale::{AxisScale, is_sound, percentile};
 pub use shell::quoted;
 pub use table::PageTable;
 pub use text::escaped;

@@ -10,6 +10,7 @@ use crate::table::PageTable;
 use crate::text::escaped;
 use crate::tone::Tone;
 use core::fmt::Write;
+use semantics::date::HttpDate;
 
 /// A page. Its head is whole from the beginning; the rest is filled by whoever makes one.
 #[derive(Clone, Debug)]
@@ -197,7 +198,8 @@ impl Page {
             let links: Vec<String> = self.results.iter().map(|(name, text)| link(name, text)).collect();
             let _ = writeln!(
                 out,
-                "<p>In this page, to be taken out: {}. <code>nearside lab compare</code> reads the page as it is.</p>",
+                "<p>In this page, to be taken out: {}. <code>nearside lab report</code> reads the page as it is, and \
+                 <code>nearside lab compare</code> two that measured the same.</p>",
                 links.join(", ")
             );
         }
@@ -230,7 +232,8 @@ impl PageHead {
         PagePart::List(shown).write(out, REASONS);
         out.push_str("</div>\n");
         self.answer.iter().for_each(|line| _ = writeln!(out, "<p class=\"answer\" dir=\"auto\">{}</p>", escaped(line)));
-        let made = if self.made > 0 { date(self.made) } else { String::new() };
+        let made = HttpDate::from_unix(self.made);
+        let made = if self.made > 0 { String::from_utf8_lossy(made.as_bytes()) } else { "".into() };
         let short = |name: &str| self.machine.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let machine: Vec<&str> = ["processor", "cores", "system", "kernel"].into_iter().filter_map(short).collect();
         let told = |text: &str| if text.is_empty() { "its result does not tell".to_owned() } else { escaped(text) };
@@ -300,17 +303,4 @@ pub fn svg_page<'a>(parts: impl IntoIterator<Item = &'a PagePart>) -> String {
         titles.push(title);
     }
     drawing.finish("page", &titles.join("; "))
-}
-
-/// Seconds since 1970 as people write them (days to a date by Hinnant's algorithm).
-fn date(seconds: u64) -> String {
-    let (days, of_day) = (seconds / 86_400 + 719_468, seconds % 86_400);
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let (day, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = year + era * 400 + u64::from(month < 3);
-    let (hour, minute) = (of_day / 3_600, of_day / 60 % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
 }

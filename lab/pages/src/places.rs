@@ -163,6 +163,12 @@ impl PlaceFrame {
 }
 
 impl Placed {
+    /// Of this kind's colour and this name, of which this is told.
+    #[must_use]
+    pub fn new(colour: usize, name: impl Into<String>, told: &[String]) -> Self {
+        Self { colour, name: name.into(), told: told.join(", "), ..Self::default() }
+    }
+
     fn row(&self, frame: &PlaceFrame) -> Vec<String> {
         let told = [core::slice::from_ref(&self.told), &self.faults].concat();
         vec![frame.name.clone(), self.name.clone(), told.join("; ")]

@@ -19,6 +19,12 @@ pub fn nines(share: f64) -> f64 {
     (-(1.0 - share).log10()).max(0.0)
 }
 
+/// Whether a percentile of so many samples is one: at least ten lie beyond it.
+#[must_use]
+pub fn is_sound(share: f64, samples: f64) -> bool {
+    (1.0 - share) * samples >= 10.0 - 1e-6
+}
+
 /// A number of nines as percentile.
 #[must_use]
 pub fn percentile(nines: f64) -> String {

@@ -120,6 +120,8 @@ impl PageTable {
             cells.chain(self.heads.get(column)).map(|cell| width(cell, 13.0)).fold(0.0, f64::max).min(WIDEST)
         };
         match (0..self.heads.len()).map(|column| of(column) + 18.0).sum::<f64>() {
+            // Names wrap, and what stands beside them.
+            _ if self.heads.len() <= 2 => "narrow",
             ..=330.0 => "narrow",
             ..=640.0 => "middle",
             ..=850.0 => "broad",

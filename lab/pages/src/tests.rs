@@ -1,6 +1,6 @@
 use super::*;
 use crate::drawing::COLOURS;
-use crate::scale::Range;
+use crate::scale::{Range, nines};
 use crate::text::{width, wrapped};
 
 fn plain(value: f64) -> String {
@@ -142,6 +142,19 @@ fn lines_stand_at_round_values_and_at_points_where_these_are_few() {
 }
 
 #[test]
+fn counts_are_whole_and_of_nothing_no_heights_are_told() {
+    let drawn = |heights: [f64; 2]| {
+        let points = [(1.0, heights[0]), (2.0, heights[1])];
+        svg([Chart::new("t", Axis::counts("n"), Axis::counts("samples"), vec![Series::new("a", points)])])
+    };
+    let some = drawn([1.0, 2_500.0]);
+    for part in [">2.00 k</text>", ">1</text>", "<title>a: 1, 1</title>", "<title>a: 2, 2.50 k</title>"] {
+        assert!(some.contains(part), "{part}\n{some}");
+    }
+    assert!(!drawn([0.0, 0.0]).contains(">0.20</text>") && drawn([0.0, 0.0]).contains(">0</text>"));
+}
+
+#[test]
 fn percentiles_are_as_wide_by_nine() {
     assert!((nines(0.999) - 3.0).abs() < 1e-9 && nines(0.0) == 0.0);
     let texts = [0.0, core::f64::consts::LOG10_2, 1.0, 3.0, 5.0].map(percentile);
@@ -183,9 +196,10 @@ fn nothing_is_markup_and_nothing_turns_the_text() {
 
 #[test]
 fn a_command_is_quoted_so_that_a_shell_has_the_same_words() {
-    let words = ["printf", "%s\\n", "p99<5ms", "a b", "it's", "$HOME `id`", "", "*", "~x", "a;b", "x\u{202e}y\n", "\\"];
+    let words =
+        ["printf", "%s\\n", "p99<5ms", "a b", "it's", "$HOME `id`", "", "*", "~x", "a;b", "-x\u{202e}'%d\\y\nz", "\\"];
     let words = words.map(str::to_owned);
-    let said = std::process::Command::new("bash").args(["-c", &quoted(&words)]).output().expect("bash");
+    let said = std::process::Command::new("sh").args(["-c", &quoted(&words)]).output().expect("sh");
     assert_eq!(String::from_utf8(said.stdout).expect("text"), words[2..].join("\n") + "\n", "{}", quoted(&words));
     assert_eq!(quoted(&["nearside".into(), "--x=1,2".into()]), "nearside --x=1,2");
 }
@@ -199,7 +213,7 @@ fn a_page_has_its_head_first_and_its_results_come_out_again() {
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}\n{text}"));
     assert!(at("<strong>INVALID</strong>") < at("because &quot;so&quot;") && at("because") < at("&lt;2&gt;"));
     at("<span>--find-max</span> <span>&#39;p99&lt;5ms&#39;</span> <span>&#39;it&#39;\\&#39;&#39;s&#39;</span></code>");
-    at("<dd>2026-07-25 17:20 UTC</dd>");
+    at("<dd>Sat, 25 Jul 2026 17:20:00 GMT</dd>");
     assert_eq!(results_in(&text), ["{\"x\": \"</a>\"}", "ü\n"]);
     assert!(results_in("<html>").is_empty() && results_in("href=\"data:application/json;base64,***\"").is_empty());
 }
@@ -217,6 +231,15 @@ fn a_table_that_is_wide_becomes_a_list_and_long_ones_are_folded() {
     for (columns, class) in [(2, "narrow"), (5, "middle"), (8, "broad"), (10, "wide"), (15, "list")] {
         assert!(table(columns, 1).contains(&format!("<table role=\"table\" class=\"{class}\">")), "{columns}");
     }
+    let mut out = String::new();
+    PageTable::pairs(
+        "",
+        ["", "value"],
+        [("name", "what is told of it, and is longer than any column ".repeat(9))]
+            .map(|(name, what)| (name.to_owned(), what)),
+    )
+    .write(&mut out, 1);
+    assert!(out.contains("class=\"narrow\""), "two columns have room anywhere: {out}");
     assert!(table(2, 1_000).contains("<details><summary>t: 1,000 rows</summary><table"));
 }
 

@@ -14,20 +14,21 @@ pub enum Tone {
 }
 
 /// What verdicts begin with, whichever command gives them.
-const GOOD: [&str; 9] = ["complete", "met", "kept", "counts", "as expected", "faster", "better", "ok", "an answer"];
-const FINE: [&str; 3] = ["not applicable", "no effect", "unnecessary here"];
-const MIND: [&str; 6] = ["partial", "not judged", "not measured", "improvable", "cannot be read", "not known"];
-const BAD: [&str; 6] = ["invalid", "not alike", "does not count", "missed", "not met", "not as expected"];
-const CHANGE: [&str; 6] = ["slower", "worse", "dangerous", "conflicts", "refused", "removed"];
+const WORDS: [(Tone, &str); 5] = [
+    (Tone::Good, "complete|met|kept|counts|as expected|faster|better|ok|an answer"),
+    (Tone::Good, "not applicable|no effect|unnecessary here"),
+    (Tone::Mind, "partial|not judged|not measured|improvable|cannot be read|not known"),
+    (Tone::Bad, "invalid|not alike|does not count|missed|not met|not as expected"),
+    (Tone::Bad, "slower|worse|dangerous|conflicts|refused|removed"),
+];
 
 impl Tone {
     /// That of a verdict, by the words that it begins with; of others, neither.
     #[must_use]
     pub fn of(verdict: &str) -> Self {
         let verdict = verdict.to_lowercase();
-        let known: [(Self, &[&str]); 5] =
-            [(Self::Good, &GOOD), (Self::Good, &FINE), (Self::Mind, &MIND), (Self::Bad, &BAD), (Self::Bad, &CHANGE)];
-        let found = known.into_iter().find(|(_, words)| words.iter().any(|word| verdict.starts_with(word)));
+        let begins = |words: &str| words.split('|').any(|word| verdict.starts_with(word));
+        let found = WORDS.into_iter().find(|(_, words)| begins(words));
         found.map_or(Self::Plain, |(tone, _)| tone)
     }
 

@@ -4,7 +4,7 @@ use crate::measurement::{KnownResult, ResultError, Worth};
 use ::packet::compare::{Better, RunFigure, Unit};
 use core::fmt::{self, Write};
 use environment::{Fingerprint, ResultKind, SCHEMA, Unlike};
-use figures::{columns, factor, first_of};
+use figures::{by_word, columns, factor, first_of, many};
 use serde::Serialize;
 use serde_json::{Value, json};
 use stats::{Centre, Design, Policy, Verdict, effect, verdict};
@@ -110,6 +110,8 @@ impl SidesCompared {
         }
         let figures = compare(before, after);
         let mut doubts: Vec<String> = before.iter().chain(after).filter_map(KnownResult::doubt).collect();
+        // Of two results of one name, or one that is on both sides.
+        doubts.dedup();
         // Where the results themselves say that they have no answer, that is what there is to say.
         if figures.is_empty() && doubts.is_empty() {
             let why = "the two have no figure in common: no stream and direction, goal, frame size, arm or point";
@@ -148,29 +150,23 @@ impl SidesCompared {
         })
     }
 
-    /// What changed and what did not, in sentences; none where no figure is on both sides.
+    /// What changed and what did not, in sentences: by what the runs say, where there are enough of them, else by how
+    /// far medians are apart. None where no figure is on both sides.
     #[must_use]
     pub fn summary(&self) -> Vec<String> {
-        if self.figures.is_empty() {
-            return Vec::new();
-        }
-        let line = |(differing, what)| {
-            let names = self.named(differing);
-            format!("{what}: {}", if names.is_empty() { "nothing" } else { &names })
+        let word = |one: &FigureCompared| match &one.verdict {
+            Some(verdict) if one.interval.is_some() => verdict.split(':').next().unwrap_or_default().to_owned(),
+            _ if one.differs() => "changed by more than 2 %".to_owned(),
+            _ => "alike within 2 %".to_owned(),
         };
-        let mut all: Vec<String> = [(true, "changed by more than 2 %"), (false, "alike within 2 %")].map(line).into();
-        if self.figures.iter().all(|one| one.interval.is_none()) {
-            let runs =
-                if self.runs <= 1 { "one run on a side".to_owned() } else { format!("{} runs on a side", self.runs) };
-            all.push(format!("{runs}: how much chance there is in it, five on each side tell (nearside lab run)"));
+        let mut all = by_word(self.figures.iter().map(|one| (word(one), self.name(one))), NAMED);
+        if !all.is_empty() && self.figures.iter().all(|one| one.interval.is_none()) {
+            let runs = many(self.runs.max(1) as u64, "run");
+            all.push(format!(
+                "{runs} on a side: how much chance there is in it, five on each side tell (nearside lab run)"
+            ));
         }
         all
-    }
-
-    /// The first figures that differ, or that do not, in a line.
-    fn named(&self, differing: bool) -> String {
-        let some = self.figures.iter().filter(|one| one.differs() == differing);
-        first_of(some.map(|one| self.name(one)).collect(), NAMED)
     }
 
     /// Whether the figures are of several things.

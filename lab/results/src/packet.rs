@@ -4,7 +4,7 @@
 use ::packet::compare::{Better, RunFigure, Unit, figures as of_trial};
 use ::packet::kept::Kept;
 use environment::ResultKind;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Whether a kind is the packet tester's.
 pub fn is_one(kind: ResultKind) -> bool {
@@ -24,15 +24,16 @@ pub fn is_one(kind: ResultKind) -> bool {
 pub fn figures(kind: ResultKind, whole: &Value) -> Result<Vec<RunFigure>, serde_json::Error> {
     let list = |path: &str| whole.pointer(path).and_then(Value::as_array).into_iter().flatten();
     Ok(match kind {
-        ResultKind::PacketLoad => {
-            let kept: Kept = serde_json::from_value(whole.clone())?;
-            // One of several, beside another background each.
-            let beside = whole.get("beside").and_then(Value::as_str).map(|beside| format!("{beside}: "));
-            let name = |of: &str| format!("{}{of}", beside.as_deref().unwrap_or_default());
-            of_trial(&kept.result).into_iter().map(|one| RunFigure { of: name(&one.of), ..one }).collect()
+        ResultKind::PacketLoad | ResultKind::PacketLatency | ResultKind::ZeroLoss => {
+            let of_run = |(name, kept): (String, Kept)| {
+                // One that stands alone has no name.
+                let before = if name.is_empty() { name } else { format!("{name}: ") };
+                of_trial(&kept.result)
+                    .into_iter()
+                    .map(move |one| RunFigure { of: format!("{before}{}", one.of), ..one })
+            };
+            runs(kind, whole)?.into_iter().flat_map(of_run).collect()
         }
-        ResultKind::PacketLatency => of_runs(list("/runs"))?,
-        ResultKind::ZeroLoss => of_runs(list("/measured/runs"))?,
         ResultKind::PacketSearch => of_search(whole, list("/found")),
         ResultKind::Rfc2544 => list("/results").flat_map(of_size).collect(),
         ResultKind::PacketSweep => list("/points").flat_map(of_point).collect(),
@@ -46,16 +47,32 @@ pub fn figures(kind: ResultKind, whole: &Value) -> Result<Vec<RunFigure>, serde_
     })
 }
 
-/// A trial beside each background.
-fn of_runs<'a>(runs: impl Iterator<Item = &'a Value>) -> Result<Vec<RunFigure>, serde_json::Error> {
-    let mut all = Vec::new();
-    for run in runs {
-        let (name, kept): (String, Kept) = serde_json::from_value(run.clone())?;
-        all.extend(
-            of_trial(&kept.result).into_iter().map(|one| RunFigure { of: format!("{name}: {}", one.of), ..one }),
-        );
+/// More than a trial counts, of frames or of nanoseconds: sums of such counts have no place.
+const COUNT_LIMIT: u64 = 1 << 50;
+
+/// The trials in a result, by what they were beside; one alone may have no name.
+///
+/// # Errors
+/// If one is none.
+pub fn runs(kind: ResultKind, whole: &Value) -> Result<Vec<(String, Kept)>, serde_json::Error> {
+    fn is_counted(value: &Value) -> bool {
+        match value {
+            Value::Array(all) => all.iter().all(is_counted),
+            Value::Object(all) => all.values().all(is_counted),
+            value => value.as_u64().is_none_or(|count| count < COUNT_LIMIT),
+        }
     }
-    Ok(all)
+    let all_of = |path: &str| whole.pointer(path).cloned().unwrap_or_else(|| json!([]));
+    let all: Vec<(String, Value)> = match kind {
+        ResultKind::PacketLoad => vec![(whole["beside"].as_str().unwrap_or_default().to_owned(), whole.clone())],
+        ResultKind::PacketLatency => serde_json::from_value(all_of("/runs"))?,
+        _ => serde_json::from_value(all_of("/measured/runs"))?,
+    };
+    let read = |(name, kept): (String, Value)| match is_counted(&kept["result"]) {
+        true => Ok((name, serde_json::from_value(kept)?)),
+        false => Err(serde::de::Error::custom(format!("{name}: it counts more than a trial does"))),
+    };
+    all.into_iter().map(read).collect()
 }
 
 /// A figure that a result has at `path`, if it has.

@@ -174,7 +174,7 @@ fn sides_of_one_machine_are_compared_and_few_runs_say_so() {
     let whole = SidesCompared::of(&before, &after).expect("alike");
     let text = whole.to_string();
     assert!(whole.refusal().is_none() && text.contains("changed by more than 2 %: rate\n"), "{text}");
-    assert!(text.contains("alike within 2 %: latency 99 %\n") && text.contains("one run on a side"), "{text}");
+    assert!(text.contains("alike within 2 %: latency 99 %\n") && text.contains("1 run on a side"), "{text}");
     assert!(text.contains("differs: memory, MiB: 8000 and 8128\n"), "{text}");
     assert_eq!(whole.to_json()["figures"][0]["ratio"], 0.9);
     let found = compare(&before, &after);
@@ -189,6 +189,13 @@ fn sides_of_one_machine_are_compared_and_few_runs_say_so() {
     let many = |rate: f64| (0..6).map(|n| load(rate + f64::from(n), 8_000)).collect::<Vec<_>>();
     let found = compare(&many(1_000.0), &many(1_200.0));
     assert_eq!(found[0].verdict.as_deref(), Some("faster"));
+    let summary =
+        |before: &[KnownResult], after: &[KnownResult]| SidesCompared::of(before, after).map(|it| it.summary());
+    let told = summary(&many(1_000.0), &many(1_200.0)).expect("alike");
+    assert_eq!(told, ["faster: rate", "equivalent: latency 99 %"]);
+    // Medians that are apart say nothing where runs differ by more than that.
+    let wide: Vec<KnownResult> = (0..6).map(|n| load(if n % 2 == 0 { 500.0 } else { 2_000.0 }, 8_000)).collect();
+    assert_eq!(summary(&many(1_000.0), &wide).expect("alike")[0], "inconclusive: rate");
     let mut other = load(1_000.0, 64_000);
     other.asked.insert("load: path".into(), "/other".into());
     let found: Vec<String> =

@@ -164,6 +164,26 @@ fn a_sound_result() {
     assert!(text.contains(">p99.99</th>") && !text.contains(">p99.999</th>"));
 }
 
+/// Of 300 samples three lie beyond p99: it says as much of chance as of what was measured, wherever it stands.
+#[test]
+fn percentiles_of_few_samples_are_left_out_of_tables_and_of_what_was_found() {
+    let shown =
+        |samples: u64| page(&with(load(12.0, "COMPLETE", &[]), json!({ "latency": latency(samples) }))).render();
+    let few = shown(300);
+    assert!(few.contains(">12.0 requests/s: p50 50.0 µs, max 9.00 ms<"), "{few}");
+    assert!(few.contains(">90.0 µs</td>") && !few.contains(">p99</th>") && !few.contains("data-head=\"p99\""), "{few}");
+    assert!(shown(1_000).contains("data-head=\"p99\"") && !shown(999).contains("data-head=\"p99\""));
+    assert!(shown(0).contains(">12.0 requests/s</p>"));
+}
+
+#[test]
+fn counts_that_no_trial_comes_to_are_refused() {
+    let mut whole = interrupted("probe");
+    whole["result"]["lanes"][0]["sent"]["frames"] = json!(u64::MAX);
+    let found = results::page(&[("planted.json".to_owned(), whole.to_string())]);
+    assert!(found.is_err_and(|why| why.to_string().contains("it counts more than a trial does")));
+}
+
 #[test]
 fn calls_are_told_by_the_names_of_their_statuses() {
     let calls = json!({ "grpc": { "OK": 9, "NOT_FOUND": 3 } });
@@ -239,7 +259,7 @@ fn one_run_on_a_side() {
     let (before, after) = (load(1e5, "COMPLETE", &[]), load(1.2e5, "PARTIAL", &["the generator was busy"]));
     let text = is_as_kept("one-run.html", &compared(&before, &after));
     assert!(
-        text.contains("one run on a side: how much chance there is in it") && text.contains("<strong>PARTIAL</strong>")
+        text.contains("1 run on a side: how much chance there is in it") && text.contains("<strong>PARTIAL</strong>")
     );
     assert!(text.contains("changed by more than 2 %: rate; received"), "{text}");
     let inside: Vec<Value> = results_in(&text).iter().map(|one| serde_json::from_str(one).expect("JSON")).collect();
@@ -266,7 +286,7 @@ fn a_thousand_rows_are_folded_and_all_there() {
     let rows: Vec<Value> = (1..=1_000).map(row).collect();
     let text = page(&with(head("load-sweep", "INVALID", &["one row"]), json!({ "rows": rows }))).render();
     assert!(text.contains("<summary>1,000 rows</summary>") && text.contains(">1,000</td>"));
-    assert!(text.contains("at most 11.0 k requests/s, with 1000 connections and 2 threads"), "{text}");
+    assert!(text.contains("at most 11.0 k requests/s, with 1,000 connections and 2 threads"), "{text}");
     let drawings: usize =
         text.split("<svg").skip(1).map(|drawing| drawing.split("</svg>").next().map_or(0, str::len)).sum();
     assert!(drawings < 200_000, "{drawings} bytes drawn");

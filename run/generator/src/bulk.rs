@@ -284,9 +284,10 @@ pub fn measure(
     let (user, system) =
         spent.fold((Duration::ZERO, Duration::ZERO), |sum, time| (sum.0 + time.user, sum.1 + time.system));
     let report = BulkReport::new(setup(told), whole, intervals, (user, system), carried());
-    let json = render_bulk_json(&report, &environment, &ResultOrigin::now());
+    let verdict = bulk_verdict(&report, told.plan.duration);
+    let json = render_bulk_json(&report, &verdict, &environment, &ResultOrigin::now());
     put(&if lines { bulk_text(&report) } else { json.clone() })?;
-    Ok(BulkMeasured { verdict: bulk_verdict(&report), json })
+    Ok(BulkMeasured { verdict, json })
 }
 
 fn setup(told: &Told<'_>) -> BulkSetup {

@@ -70,7 +70,8 @@ pub fn sweep(
             rows.push(row);
         }
     }
-    let json = sweep_json(&rows, unknown.as_deref(), &runner.environment(plan), &ResultOrigin::now());
+    let json =
+        sweep_json(&rows, runner.is_stopped(), unknown.as_deref(), &runner.environment(plan), &ResultOrigin::now());
     put(&if table { ascii(&json)? } else { json.clone() })?;
     drawings.write(&json)?;
     Ok(if runner.is_stopped() { INTERRUPTED } else { 0 })

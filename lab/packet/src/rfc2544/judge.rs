@@ -22,13 +22,14 @@ const SETTLE: f64 = 5.0;
 pub fn verdict(method: &Method, pause: &PauseFrames) -> Validity {
     let mut verdict = Validity::default();
     let settings = method.settings();
+    // What a reader is to know before all else.
+    if !method.is_over() {
+        verdict.lacks("it was stopped");
+    }
     shortened(settings, &mut verdict);
     left_out(settings, &mut verdict);
     if settings.line_rate.is_none() {
         verdict.lacks("no line rate is known: what the tester can send stands in its place (--line-rate)");
-    }
-    if !method.is_over() {
-        verdict.lacks("it was stopped");
     }
     for result in method.results() {
         let at = format!("{} bytes, {}", result.size, result.condition);

@@ -1,48 +1,20 @@
 //! Values of a result as cells of tables and as points of curves.
 
 use figures::{digits, grouped, seconds, share, si};
-use pages::{CurvePoint, PageTable, Series};
-use serde_json::Value;
+use pages::{CurvePoint, PageTable, Series, is_sound};
+use serde_json::{Value, json};
 
-/// How a value is shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shown {
-    /// As it stands there.
-    Text,
-    /// A count.
-    Count,
-    /// Numbers of cores.
-    Ranges,
-    /// Nanoseconds.
-    Time,
-    /// Per second.
-    Rate,
-    /// Bytes.
-    Bytes,
-    /// Bits per second.
-    Bits,
-    /// A share of one.
-    Share,
-    /// Three digits.
-    Plain,
-}
-
-/// A column: its head, where its value stands in a row, how it is shown.
-pub type Column = (&'static str, &'static str, Shown);
-
-impl Shown {
-    fn show(self, value: &Value) -> String {
-        match (self, value.as_f64()) {
-            (Self::Ranges, None) => ranges(value.as_array().map_or(&[], Vec::as_slice)),
-            (_, None) | (Self::Text | Self::Ranges, _) => plain(value),
-            (Self::Count, Some(number)) => grouped(number as u64),
-            (Self::Time, Some(number)) => seconds(number),
-            (Self::Rate, Some(number)) => si(number, "/s"),
-            (Self::Bytes, Some(number)) => si(number, "B"),
-            (Self::Bits, Some(number)) => si(number, "bit/s"),
-            (Self::Share, Some(number)) => share(number),
-            (Self::Plain, Some(number)) => digits(number),
-        }
+/// A value by its unit: a `count`, `ranges` of numbers, `ns`, a `share` of one, `digits`, three of them; what else is
+/// a unit stands behind it, with a prefix. Without one it is as it stands there.
+fn shown(value: &Value, unit: &str) -> String {
+    match (unit, value.as_f64()) {
+        ("ranges", _) => ranges(value.as_array().map_or(&[], Vec::as_slice)),
+        ("", _) | (_, None) => plain(value),
+        ("count", Some(number)) => grouped(number as u64),
+        ("ns", Some(number)) => seconds(number),
+        ("share", Some(number)) => share(number),
+        ("digits", Some(number)) => digits(number),
+        (unit, Some(number)) => si(number, unit),
     }
 }
 
@@ -88,13 +60,16 @@ pub fn texts_of(rows: &[Value], path: &str) -> Vec<String> {
     rows.iter().map(|row| text(row, path)).collect()
 }
 
-/// A table of rows; columns that nothing stands in are left out.
-pub fn table<'a>(caption: &str, columns: &[Column], rows: impl IntoIterator<Item = &'a Value>) -> PageTable {
+/// A table of rows. Of each column stands in `columns`, up to a semicolon: its head, a colon, where its value is in a
+/// row, and the unit. Those that nothing stands in are left out.
+pub fn table<'a>(caption: &str, columns: &str, rows: impl IntoIterator<Item = &'a Value>) -> PageTable {
     let rows: Vec<&Value> = rows.into_iter().collect();
+    let columns = pairs(columns).map(|(head, place)| (head, place.split_once(' ').unwrap_or((place, ""))));
+    let columns = columns.map(|(head, (place, unit))| (head, format!("/{place}"), unit));
     let stands = |path: &str| rows.iter().any(|row| row.pointer(path).is_some_and(|value| !value.is_null()));
-    let kept: Vec<&Column> = columns.iter().filter(|(_, path, _)| stands(path)).collect();
-    let cell = |row: &Value, (_, path, shown): &Column| match row.pointer(path).map(|value| shown.show(value)) {
-        Some(text) if !text.is_empty() => text,
+    let kept: Vec<(&str, String, &str)> = columns.filter(|(_, path, _)| stands(path)).collect();
+    let cell = |row: &Value, (_, path, unit): &(&str, String, &str)| match row.pointer(path) {
+        Some(value) if !shown(value, unit).is_empty() => shown(value, unit),
         _ => "-".to_owned(),
     };
     let row = |row: &&Value| kept.iter().map(|column| cell(row, column)).collect::<Vec<_>>();
@@ -102,26 +77,48 @@ pub fn table<'a>(caption: &str, columns: &[Column], rows: impl IntoIterator<Item
 }
 
 /// The same of one row, column by column below each other.
-pub fn values(caption: &str, columns: &[Column], row: &Value) -> PageTable {
+pub fn values(caption: &str, columns: &str, row: &Value) -> PageTable {
     let table = table("", columns, [row]);
     let cells = table.rows.into_iter().flatten();
     PageTable::pairs(caption, ["", "value"], table.heads.into_iter().zip(cells).filter(|(_, cell)| cell != "-"))
 }
 
+/// A table of distributions by their names, of those that have samples.
+pub fn distributions<'a>(caption: &str, columns: &str, all: impl Iterator<Item = (&'a str, &'a Value)>) -> PageTable {
+    let some = all.filter(|(_, of)| number(of, "/samples").is_some_and(|samples| samples > 0.0));
+    let rows: Vec<Value> = some.map(|(name, of)| json!({ "name": name, "of": sound(of) })).collect();
+    table(caption, columns, &rows)
+}
+
+/// A distribution without the percentiles (`p999`, `p999_ns`) that say as much of chance as of what was measured.
+pub fn sound(of: &Value) -> Value {
+    let mut of = of.clone();
+    let samples = number(&of, "/samples").unwrap_or(0.0);
+    let share = |key: &str| format!("0.{}", key.strip_prefix('p')?.trim_end_matches("_ns")).parse::<f64>().ok();
+    let is_sound = |key: &str| share(key).is_none_or(|share| is_sound(share, samples));
+    of.as_object_mut().into_iter().for_each(|of| of.retain(|key, _| is_sound(key)));
+    of
+}
+
+/// Names, and what stands behind them: `name: place`, with semicolons between them.
+pub fn pairs(all: &str) -> impl Iterator<Item = (&str, &str)> {
+    all.split("; ").filter_map(|one| one.split_once(": "))
+}
+
+/// What stands at these places, by name.
+pub fn at<'a>(whole: &'a Value, places: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    pairs(places).filter_map(|(name, place)| Some((name, whole.pointer(&format!("/{place}"))?)))
+}
+
 /// Numbers that follow each other, as `0-3,8-11`.
 pub fn ranges(numbers: &[Value]) -> String {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for number in numbers.iter().filter_map(Value::as_u64) {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let run = |(first, last): &(u64, u64)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let numbers: Vec<u64> = numbers.iter().filter_map(Value::as_u64).collect();
+    let run = |run: &[u64]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        run => run.iter().map(u64::to_string).collect(),
     };
-    runs.iter().map(run).collect::<Vec<_>>().join(",")
+    let runs = numbers.chunk_by(|one, next| one.checked_add(1) == Some(*next));
+    runs.map(run).collect::<Vec<_>>().join(",")
 }
 
 /// Names and values of an object, those of objects within it behind a name; what is empty is left out.
@@ -129,14 +126,14 @@ pub fn object(caption: &str, whole: &Value, path: &str) -> PageTable {
     fn put(pairs: &mut Vec<(String, String)>, before: &str, value: &Value) {
         for (name, value) in value.as_object().into_iter().flatten() {
             // Times are told as such.
-            let (name, shown) = name.strip_suffix("_ns").map_or((&**name, Shown::Text), |name| (name, Shown::Time));
+            let (name, unit) = name.strip_suffix("_ns").map_or((&**name, ""), |name| (name, "ns"));
             // Names in capitals, as those of grpc-status, are such as they stand.
             let is_ours = name.bytes().any(|byte| byte.is_ascii_lowercase());
             let name = if is_ours { name.replace('_', " ") } else { name.to_owned() };
             let name = format!("{before}{name}");
             match value {
                 Value::Object(_) => put(pairs, &format!("{name}, "), value),
-                value => pairs.extend(Some((name, shown.show(value))).filter(|(_, text)| !text.is_empty())),
+                value => pairs.extend(Some((name, shown(value, unit))).filter(|(_, text)| !text.is_empty())),
             }
         }
     }
@@ -151,7 +148,7 @@ pub fn expected(caption: &str, expectations: &[Value], name: &str, missed: &str)
     let measured = |one: &Value| match (one["told"].as_str(), &one["measured"]) {
         (Some(told), _) => told.to_owned(),
         (None, Value::Null) => "not measured".to_owned(),
-        (None, value) => if one["is_time"] == true { Shown::Time } else { Shown::Plain }.show(value),
+        (None, value) => shown(value, if one["is_time"] == true { "ns" } else { "digits" }),
     };
     let rows = expectations.iter().map(|one| vec![text(one, name), measured(one)]);
     PageTable::new(caption, &["", "measured"]).with(rows).judged(expectations.iter().map(met))
@@ -174,4 +171,27 @@ pub fn curve<'a>(
         Some(CurvePoint { counts: counts(row), ..CurvePoint::from(place) })
     };
     Series { name: name.into(), points: rows.into_iter().filter_map(point).collect(), largest: None }
+}
+
+/// For each group of rows a curve of each of these values, whose names stand before the group's.
+pub fn curves(
+    rows: &[Value],
+    group: impl Fn(&Value) -> String,
+    x: &str,
+    values: &[(&str, &str)],
+    counts: impl Fn(&Value) -> bool,
+) -> Vec<Series> {
+    let mut groups: Vec<(String, Vec<&Value>)> = Vec::new();
+    for row in rows {
+        let name = group(row);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, all)) => all.push(row),
+            None => groups.push((name, vec![row])),
+        }
+    }
+    let of = |(group, rows): &(String, Vec<&Value>)| {
+        let one = |(name, y): &(&str, &str)| curve(format!("{name}{group}"), rows.iter().copied(), [x, y], &counts);
+        values.iter().map(one).collect::<Vec<_>>()
+    };
+    groups.iter().flat_map(of).collect()
 }

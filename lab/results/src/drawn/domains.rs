@@ -2,7 +2,7 @@
 //! PCI Express beside what they could be, and what was measured between domains.
 
 use super::cells::{list, number, ranges, text, texts};
-use figures::{seconds, si};
+use figures::{many, seconds, si};
 use pages::{PlaceFrame, Placed, Places};
 use serde_json::Value;
 
@@ -25,11 +25,10 @@ pub fn places(whole: &Value) -> Places {
 }
 
 fn title(whole: &Value) -> String {
-    let domains = list(whole, "/domains").len();
-    let many = if domains == 1 { "domain" } else { "domains" };
+    let domains = many(list(whole, "/domains").len() as u64, "NUMA domain");
     match text(whole, "/processor") {
-        processor if processor.is_empty() => format!("{domains} NUMA {many}"),
-        processor => format!("{processor}: {domains} NUMA {many}"),
+        processor if processor.is_empty() => domains,
+        processor => format!("{processor}: {domains}"),
     }
 }
 
@@ -47,23 +46,12 @@ fn frame(whole: &Value, domain: &Value) -> PlaceFrame {
         let mut told = vec![format!("{} to use of {}", used.iter().filter(|used| **used).count(), used.len())];
         told.extend((isolated > 0).then(|| format!("{isolated} isolated")));
         told.push(ranges(list(domain, "/cores")));
-        things.push(Placed {
-            colour: CORES,
-            name: "cores".to_owned(),
-            told: told.join(", "),
-            squares: used,
-            ..Placed::default()
-        });
+        things.push(Placed { squares: used, ..Placed::new(CORES, "cores", &told) });
     }
     if let Some(total) = number(domain, "/memory_total").filter(|total| *total > 0.0) {
         let free = number(domain, "/memory_free").unwrap_or(0.0).min(total);
-        things.push(Placed {
-            colour: MEMORY,
-            name: "memory".to_owned(),
-            told: format!("{}, {} free", si(total, "B"), si(free, "B")),
-            share: Some(1.0 - free / total),
-            ..Placed::default()
-        });
+        let told = [si(total, "B"), format!("{} free", si(free, "B"))];
+        things.push(Placed { share: Some(1.0 - free / total), ..Placed::new(MEMORY, "memory", &told) });
     }
     things.extend(attached(whole, number_of));
     PlaceFrame { name: format!("Domain {}{socket}", text(domain, "/domain")), things }
@@ -93,8 +81,7 @@ fn device(one: &Value, colour: usize, mut told: Vec<String>) -> Placed {
         told.push(format!("{} ({} each way)", text(one, "/pci/link"), si(bytes, "B/s")));
         share = number(one, "/pci/device_bytes").filter(|most| *most > 0.0).map(|most| bytes / most);
     }
-    let faults = texts(one, "/pci/faults");
-    Placed { colour, name: text(one, "/name"), told: told.join(", "), faults, share, squares: Vec::new() }
+    Placed { faults: texts(one, "/pci/faults"), share, ..Placed::new(colour, text(one, "/name"), &told) }
 }
 
 /// From the cores of each domain to the memory of each: what was measured, or how far firmware says

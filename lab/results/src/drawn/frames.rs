@@ -1,19 +1,20 @@
 //! Pages of trials of frames, alone or beside backgrounds, of one run or of several over each other.
 
 use super::ReadResult;
-use super::cells::{expected, list, text};
+use super::cells::{expected, list};
 use crate::measurement::ResultError;
+use crate::packet;
 use ::packet::kept::Kept;
 use ::packet::table::{frames, latencies, notes, way};
 use ::packet::trial::{LaneResult, LatencyDistribution};
 use ::packet::verdict::spoilt;
-use environment::ResultKind;
-use figures::{digits, grouped, share};
-use pages::{Axis, AxisScale, Chart, Page, PagePart, PageTable, Series, nines};
+use figures::{grouped, share};
+use pages::{Axis, AxisScale, Chart, Page, PagePart, PageTable, Series};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Bins of a frequency curve.
-const BINS: usize = 90;
+const BINS: f64 = 90.0;
 
 /// Of a trial's frames this share may be late: as for searches, where nothing else is asked for.
 const LATE_LIMIT: f64 = 0.001;
@@ -22,19 +23,11 @@ const LATE_LIMIT: f64 = 0.001;
 pub fn runs(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
     let mut runs: Vec<(String, Kept)> = Vec::new();
     for ReadResult { known, whole, .. } in all {
-        let told = |why: serde_json::Error| ResultError(format!("{}: {why}", known.name));
-        let found = match known.kind {
-            ResultKind::PacketLoad => {
-                let beside = text(whole, "/beside");
-                let name = if beside.is_empty() { "the trial".to_owned() } else { beside };
-                serde_json::from_value(whole.clone()).map(|kept| vec![(name, kept)])
-            }
-            ResultKind::PacketLatency => serde_json::from_value(whole["runs"].clone()),
-            _ => serde_json::from_value(whole["measured"]["runs"].clone()),
-        };
+        let found = packet::runs(known.kind, whole).map_err(|why| ResultError(format!("{}: {why}", known.name)))?;
         let stem = Path::new(&known.name).file_stem().unwrap_or_default().to_string_lossy();
         let before = if all.len() > 1 { format!("{stem}: ") } else { String::new() };
-        runs.extend(found.map_err(told)?.into_iter().map(|(name, kept)| (format!("{before}{name}"), kept)));
+        let name = |name: String| if name.is_empty() { "the trial".to_owned() } else { name };
+        runs.extend(found.into_iter().map(|(own, kept)| (format!("{before}{}", name(own)), kept)));
         page.figure(expected("What was expected", list(whole, "/expectations"), "/expectation", "NOT MET"));
         if whole["forwarder"].is_object() {
             page.tell(PagePart::Whole("The forwarder".to_owned(), format!("{:#}", whole["forwarder"])));
@@ -91,41 +84,28 @@ fn curves(page: &mut Page, runs: &[(String, Kept)]) {
     if drawn.is_empty() {
         return;
     }
-    let of = |points: &dyn Fn(&LatencyDistribution) -> Vec<(f64, f64)>| -> Vec<Series> {
-        drawn.iter().map(|(name, counts, latency)| Series::new(name, points(latency)).counting(*counts)).collect()
+    let percentiles = drawn.iter().map(|(name, counts, latency)| {
+        let shares = (0..60).map(|step| 1.0 - 10_f64.powf(-f64::from(step) / 10.0));
+        let shares = shares.map(|share| (share, latency.quantile(share) as f64));
+        Series::by_share(name, shares, latency.samples as f64, Some(latency.max_ns as f64)).counting(*counts)
+    });
+    page.curve(Chart::by_percentile("Latency by percentile", percentiles.collect()));
+    let ends = || drawn.iter().map(|(.., latency)| (latency.min_ns.max(1) as f64, latency.max_ns.max(1) as f64));
+    let (from, to) = ends().fold((f64::INFINITY, 1.0), |all, one| (f64::min(all.0, one.0), f64::max(all.1, one.1)));
+    let bins = |(name, counts, latency): &(String, bool, &LatencyDistribution)| {
+        Series::new(name, bins(latency, from, (to / from).ln() / BINS)).counting(*counts)
     };
-    let mut percentiles = of(&by_nines);
-    percentiles.iter_mut().zip(&drawn).for_each(|(series, drawn)| series.largest = Some(drawn.2.max_ns as f64));
-    page.curve(Chart::by_percentile("Latency by percentile", percentiles));
-    for (title, low, high, scale) in [
-        ("Samples by latency", 0.0, 0.9999, AxisScale::Logarithmic),
-        ("Samples by latency, around the median", 0.05, 0.95, AxisScale::Linear),
-    ] {
-        let at = |quantile| drawn.iter().map(move |(.., latency)| latency.quantile(quantile) as f64);
-        let (from, to) = (at(low).fold(f64::INFINITY, f64::min), at(high).fold(0.0, f64::max));
-        let x = Axis::new("latency, µs", AxisScale::Near, digits);
-        let y = Axis { scale, ..Axis::counts("samples") };
-        page.curve(Chart::new(title, x, y, of(&|latency| bins(latency, from, to))));
-    }
+    let samples = Axis { scale: AxisScale::Logarithmic, ..Axis::counts("samples, in steps of equal ratio") };
+    let bins = drawn.iter().map(bins).collect();
+    page.curve(Chart::new("Samples by latency", Axis::times("latency"), samples, bins));
 }
 
-/// Counts in equal bins of microseconds between two latencies.
-fn bins(latency: &LatencyDistribution, from: f64, to: f64) -> Vec<(f64, f64)> {
-    let width = ((to - from) / BINS as f64).max(1.0);
-    let mut counts = [0_u64; BINS + 1];
+/// Counts in bins, each of which is longer than the one before by the same ratio, whose logarithm is `step`.
+fn bins(latency: &LatencyDistribution, from: f64, step: f64) -> impl Iterator<Item = (f64, f64)> {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for (value, count) in &latency.buckets {
-        let at = (*value as f64 - from) / width;
-        if (0.0..=BINS as f64).contains(&at) {
-            counts[at as usize] += count;
-        }
+        let bin = ((*value).max(1) as f64 / from).ln() / step.max(1e-9);
+        *counts.entry(bin.min(BINS - 1.0) as u64).or_default() += count;
     }
-    let middle = |bin: usize| (from + (bin as f64 + 0.5) * width) / 1e3;
-    let some = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-    some.map(|(bin, count)| (middle(bin), *count as f64)).collect()
-}
-
-/// Latency by nines, up to where ten samples lie beyond.
-fn by_nines(latency: &LatencyDistribution) -> Vec<(f64, f64)> {
-    let shares = (0..60).map(|step| 1.0 - 10_f64.powf(-f64::from(step) / 10.0));
-    shares.map_while(|at| Some((nines(at), latency.sound_quantile(at)? as f64))).collect()
+    counts.into_iter().map(move |(bin, count)| (from * ((bin as f64 + 0.5) * step).exp(), count as f64))
 }

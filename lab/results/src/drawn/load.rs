@@ -1,57 +1,38 @@
 //! Pages of loads, of searches for the highest rate, of sweeps, and of streams, without end or with a rate.
 
-use super::cells::{Column, Shown, counted, curve, expected, list, number, object, table, text, texts, values};
-use figures::{digits, seconds, si};
+use super::cells::{
+    at, counted, curve, curves, distributions, expected, list, number, object, sound, table, text, texts, values,
+};
+use figures::{digits, many, seconds, si};
 use pages::{Axis, AxisScale, Chart, CurvePoint, Page, PagePart, Series};
 use serde_json::{Value, json};
 
-const LATENCY: [Column; 10] = [
-    ("latency", "/name", Shown::Text),
-    ("samples", "/of/samples", Shown::Count),
-    ("min", "/of/min_ns", Shown::Time),
-    ("mean", "/of/mean_ns", Shown::Time),
-    ("p50", "/of/p50_ns", Shown::Time),
-    ("p90", "/of/p90_ns", Shown::Time),
-    ("p99", "/of/p99_ns", Shown::Time),
-    ("p99.9", "/of/p999_ns", Shown::Time),
-    ("p99.99", "/of/p9999_ns", Shown::Time),
-    ("max", "/of/max_ns", Shown::Time),
-];
+const LATENCY: &str = "latency: name; samples: of/samples count; min: of/min_ns ns; mean: of/mean_ns ns; \
+                       p50: of/p50_ns ns; p90: of/p90_ns ns; p99: of/p99_ns ns; p99.9: of/p999_ns ns; \
+                       p99.99: of/p9999_ns ns; max: of/max_ns ns";
 
 /// Times that a load may tell, by where they stand.
-const TIMES: [(&str, &str); 7] = [
-    ("/latency", "request due to answered"),
-    ("/service", "sent to answered (uncorrected)"),
-    ("/lag", "due to sent (schedule lag)"),
-    ("/waiting", "sent to first byte"),
-    ("/total", "connect and request"),
-    ("/connect", "connect"),
-    ("/secured/handshake", "TLS handshake"),
-];
+const TIMES: &str = "request due to answered: latency; sent to answered (uncorrected): service; \
+                     due to sent (schedule lag): lag; sent to first byte: waiting; connect and request: total; \
+                     connect: connect; TLS handshake: secured/handshake";
 
-const PER_SECOND: [Column; 5] = [
-    ("requests", "/throughput/requests_per_second", Shown::Rate),
-    ("connections", "/throughput/connections_per_second", Shown::Rate),
-    ("received", "/throughput/received_bytes_per_second", Shown::Bytes),
-    ("content of it", "/throughput/body_bytes_per_second", Shown::Bytes),
-    ("sent", "/throughput/sent_bytes_per_second", Shown::Bytes),
-];
+const PER_SECOND: &str = "requests: requests_per_second /s; connections: connections_per_second /s; \
+                          received: received_bytes_per_second B; content of it: body_bytes_per_second B; \
+                          sent: sent_bytes_per_second B";
 
 /// One load.
 pub fn load(page: &mut Page, whole: &Value) {
-    let time = |path: &str| number(whole, path).map_or_else(|| "-".to_owned(), seconds);
-    let rate = number(whole, "/throughput/requests_per_second").unwrap_or(0.0);
-    let [p50, p99, max] = ["/latency/p50_ns", "/latency/p99_ns", "/latency/max_ns"].map(time);
-    page.head.answer = vec![format!("{}: p50 {p50}, p99 {p99}, max {max}", si(rate, "requests/s"))];
+    let (latency, samples) = (sound(&whole["latency"]), number(whole, "/latency/samples").unwrap_or(0.0));
+    let rate = si(number(whole, "/throughput/requests_per_second").unwrap_or(0.0), "requests/s");
+    let time = |(name, path)| Some(format!("{name} {}", seconds(number(&latency, path).filter(|_| samples > 0.0)?)));
+    let times = [("p50", "/p50_ns"), ("p99", "/p99_ns"), ("max", "/max_ns")].into_iter().filter_map(time);
+    page.head.answer = vec![[rate, times.collect::<Vec<_>>().join(", ")].join(": ").trim_end_matches(": ").to_owned()];
     page.figure(expected("Objectives", list(whole, "/objectives"), "/objective", "MISSED"));
-    page.figure(values("In a second", &PER_SECOND, whole));
-    let times = TIMES.iter().map(|(path, name)| json!({ "name": name, "of": whole.pointer(path) }));
+    page.figure(values("In a second", PER_SECOND, &whole["throughput"]));
     // Where there is one class, it is what stands above.
     let classes = Some(list(whole, "/classes")).filter(|classes| classes.len() > 1).unwrap_or_default();
-    let classes = classes.iter().map(|one| json!({ "name": one["class"], "of": one["latency"] }));
-    let mut times: Vec<Value> = times.chain(classes).collect();
-    times.retain(|one| number(one, "/of/samples").is_some_and(|samples| samples > 0.0));
-    page.figure(table("", &LATENCY, &times));
+    let classes = classes.iter().map(|one| (one["class"].as_str().unwrap_or_default(), &one["latency"]));
+    page.figure(distributions("", LATENCY, at(whole, TIMES).chain(classes)));
     for (caption, path) in
         [("Answers by status", "/statuses"), ("Calls by grpc-status", "/grpc"), ("What failed", "/errors")]
     {
@@ -60,20 +41,13 @@ pub fn load(page: &mut Page, whole: &Value) {
         page.figure(counts);
     }
     let shares = list(whole, "/percentiles").iter().filter_map(|one| Some((one[0].as_f64()?, one[1].as_f64()?)));
-    let (samples, max) = (number(whole, "/latency/samples").unwrap_or(0.0), number(whole, "/latency/max_ns"));
-    let series = Series::by_share("request due to answered", shares, samples, max);
+    let series = Series::by_share("request due to answered", shares, samples, number(whole, "/latency/max_ns"));
     page.curve(Chart::by_percentile("Latency by percentile", vec![series.counting(page.head.verdict.counts())]));
     page.tell(object("What was asked for", whole, "/setup"));
 }
 
-const RUN: [Column; 6] = [
-    ("asked for", "/rate", Shown::Rate),
-    ("answered", "/of/achieved", Shown::Rate),
-    ("mean", "/of/mean_ns", Shown::Time),
-    ("p50", "/of/p50_ns", Shown::Time),
-    ("p99", "/of/p99_ns", Shown::Time),
-    ("p99.9", "/of/p999_ns", Shown::Time),
-];
+const RUN: &str = "asked for: rate /s; answered: of/achieved /s; mean: of/mean_ns ns; p50: of/p50_ns ns; \
+                   p99: of/p99_ns ns; p99.9: of/p999_ns ns";
 
 /// The highest rate that meets objectives.
 pub fn found(page: &mut Page, whole: &Value) {
@@ -96,7 +70,7 @@ pub fn found(page: &mut Page, whole: &Value) {
         }
         Series { name: name.to_owned(), points: all, largest: None }
     };
-    let x = Axis::new("requests/s asked for", AxisScale::Linear, |rate| si(rate, ""));
+    let x = Axis::counts("requests/s asked for");
     let y = Axis::times("latency: the median run, from the least to the most");
     let series = vec![curve("p50", "/p50_ns"), curve("p99", "/p99_ns"), curve("p99.9", "/p999_ns")];
     page.curve(Chart::new("Latency over load", x.clone(), y, series));
@@ -113,7 +87,7 @@ pub fn found(page: &mut Page, whole: &Value) {
         (false, true) => counted(&text(run, "/of/spoilt")),
         (false, false) => "missed".to_owned(),
     };
-    page.figure(table("Runs", &RUN, &runs).judged(runs.iter().map(verdict)));
+    page.figure(table("Runs", RUN, &runs).judged(runs.iter().map(verdict)));
     page.tell(PagePart::List(vec![format!("To be met: {}", texts(whole, "/objectives").join(", "))]));
     page.tell(object("Slices of the runs", whole, "/slices"));
 }
@@ -123,21 +97,10 @@ fn is_void(trial: &Value) -> bool {
     !trial["spoilt"].is_null() && trial["met"] != true
 }
 
-const ROW: [Column; 13] = [
-    ("threads", "/procs", Shown::Count),
-    ("connections", "/connections", Shown::Count),
-    ("rate", "/rps_avg", Shown::Rate),
-    ("best interval", "/rps_max", Shown::Rate),
-    ("p50", "/lat50_ns", Shown::Time),
-    ("p90", "/lat90_ns", Shown::Time),
-    ("p99", "/lat99_ns", Shown::Time),
-    ("max", "/latmax_ns", Shown::Time),
-    ("client CPU", "/cpu_client/all", Shown::Share),
-    ("its system", "/cpu_client/system", Shown::Share),
-    ("server CPU", "/cpu_server/all", Shown::Share),
-    ("its system", "/cpu_server/system", Shown::Share),
-    ("errors", "/errors", Shown::Count),
-];
+const ROW: &str = "threads: procs count; connections: connections count; rate: rps_avg /s; best interval: rps_max /s; \
+                   p50: lat50_ns ns; p90: lat90_ns ns; p99: lat99_ns ns; max: latmax_ns ns; \
+                   client CPU: cpu_client/all share; its system: cpu_client/system share; \
+                   server CPU: cpu_server/all share; its system: cpu_server/system share; errors: errors count";
 
 /// Loads by connections and threads.
 pub fn sweep(page: &mut Page, whole: &Value) {
@@ -145,30 +108,18 @@ pub fn sweep(page: &mut Page, whole: &Value) {
     let counts = |row: &Value| row["trust"] != "no";
     let rate = |row: &Value| number(row, "/rps_avg").unwrap_or(0.0);
     let best = rows.iter().filter(|row| counts(row)).max_by(|a, b| f64::total_cmp(&rate(a), &rate(b)));
-    page.head.answer.extend(best.map(|row| {
-        let (rate, connections) = (si(rate(row), "requests/s"), text(row, "/connections"));
-        format!("at most {rate}, with {connections} connections and {} threads", text(row, "/procs"))
-    }));
+    page.head.answer.extend(best.map(|row| format!("at most {}, with {}", si(rate(row), "requests/s"), setting(row))));
     let verdict = |row: &Value| if counts(row) { "counts" } else { "does not count" }.to_owned();
-    page.figure(table("", &ROW, rows).judged(rows.iter().map(verdict)));
-    let mut procs: Vec<u64> = rows.iter().filter_map(|row| row["procs"].as_u64()).collect();
-    procs.sort_unstable();
-    procs.dedup();
+    page.figure(table("", ROW, rows).judged(rows.iter().map(verdict)));
     let mut chart = |title: &str, y: Axis, of: &[(&str, &str)]| {
-        let curve = |threads: &u64, (name, path): &(&str, &str)| {
-            let own = rows.iter().filter(|row| row["procs"] == *threads);
-            let name = format!("{name}{threads} thread{}", if *threads == 1 { "" } else { "s" });
-            curve(name, own, ["/connections", path], counts)
-        };
-        let series = procs.iter().flat_map(|threads| of.iter().map(move |one| curve(threads, one))).collect();
+        let threads = |row: &Value| many(row["procs"].as_u64().unwrap_or(0), "thread");
         let x = Axis::new("connections", AxisScale::Logarithmic, |value| format!("{value:.0}"));
-        page.curve(Chart::new(title, x, y, series));
+        page.curve(Chart::new(title, x, y, curves(rows, threads, "/connections", of, counts)));
     };
     chart("Requests per second", Axis::counts("requests/s"), &[("", "/rps_avg")]);
     chart("Latency", Axis::times("latency"), &[("p50, ", "/lat50_ns"), ("p99, ", "/lat99_ns")]);
     let against = |row: &Value| {
-        let of = format!("{} threads, {} connections", text(row, "/procs"), text(row, "/connections"));
-        Some(format!("{of}: {}", text(row, "/warnings"))).filter(|_| !list(row, "/warnings").is_empty())
+        Some(format!("{}: {}", setting(row), text(row, "/warnings"))).filter(|_| !list(row, "/warnings").is_empty())
     };
     page.tell(PagePart::List(rows.iter().filter_map(against).collect()));
     if let Some(why) = whole["server_unknown"].as_str() {
@@ -176,36 +127,31 @@ pub fn sweep(page: &mut Page, whole: &Value) {
     }
 }
 
-const SPAN: [Column; 10] = [
-    ("from, s", "/start_s", Shown::Plain),
-    ("to, s", "/end_s", Shown::Plain),
-    ("sent", "/up/bytes", Shown::Bytes),
-    ("rate up", "/up/bits_per_second", Shown::Bits),
-    ("sent again", "/up/retransmits", Shown::Count),
-    ("window of all", "/up/cwnd", Shown::Bytes),
-    ("streams up", "/up/streams", Shown::Count),
-    ("received", "/down/bytes", Shown::Bytes),
-    ("rate down", "/down/bits_per_second", Shown::Bits),
-    ("out of order", "/down/out_of_order", Shown::Count),
-];
+/// How many threads and connections a row is of.
+fn setting(row: &Value) -> String {
+    let count = |key: &str| row[key].as_u64().unwrap_or(0);
+    format!("{} and {}", many(count("connections"), "connection"), many(count("procs"), "thread"))
+}
 
-const CARRIED: [Column; 4] = [
-    ("interface", "/name", Shown::Text),
-    ("sent", "/sent", Shown::Bits),
-    ("received", "/received", Shown::Bits),
-    ("its speed", "/speed", Shown::Bits),
-];
+const SPAN: &str = "to, s: end_s digits; sent: up/bytes B; rate up: up/bits_per_second bit/s; \
+                    sent again: up/retransmits count; window of all: up/cwnd B; streams up: up/streams count; \
+                    received: down/bytes B; rate down: down/bits_per_second bit/s; \
+                    out of order: down/out_of_order count";
+
+const CARRIED: &str = "interface: name; sent: sent bit/s; received: received bit/s; its speed: speed bit/s";
+
+const OWN: &str = "own CPU, user: cpu_user share; own CPU, system: cpu_system share";
 
 /// Streams without end.
 pub fn bulk(page: &mut Page, whole: &Value) {
     let ways = [("up", "/up/bits_per_second"), ("down", "/down/bits_per_second")];
     let rate = |(name, path)| Some(format!("{} {name}", si(number(whole, path)?, "bit/s")));
     page.head.answer.push(ways.into_iter().filter_map(rate).collect::<Vec<_>>().join(", "));
-    page.figure(values("The whole measured time", &SPAN, whole));
-    page.figure(table("Interfaces", &CARRIED, list(whole, "/carried")));
+    page.figure(values("The whole measured time", SPAN, whole));
+    page.figure(table("Interfaces", CARRIED, list(whole, "/carried")));
     let spans = list(whole, "/intervals");
     // Each begins where the one before it ends.
-    page.figure(table("Intervals", &SPAN[1..], spans));
+    page.figure(table("Intervals", SPAN, spans));
     let (x, y) = (Axis::new("until, s", AxisScale::Near, digits), Axis::counts("bit/s"));
     // What is left at the end may be a moment, of which a rate says nothing.
     let length = |span: &Value| number(span, "/end_s").unwrap_or(0.0) - number(span, "/start_s").unwrap_or(0.0);
@@ -213,73 +159,52 @@ pub fn bulk(page: &mut Page, whole: &Value) {
     let whole_ones = |span: &Value| valid && length(span) > 0.5 * spans.first().map_or(0.0, length);
     let curves = ways.map(|(name, path)| curve(name, spans, ["/end_s", path], whole_ones));
     page.curve(Chart::new("Carried, interval by interval", x, y, curves.into()));
-    let own = [("own CPU, user", "/cpu_user", Shown::Share), ("own CPU, system", "/cpu_system", Shown::Share)];
-    page.tell(values("The generator", &own, whole));
+    page.tell(values("The generator", OWN, whole));
     page.tell(object("What was asked for", whole, "/setup"));
 }
 
 /// Times of streams that are to have a rate.
-const STREAM_TIMES: [(&str, &str); 8] = [
-    ("/connect", "connect, and TLS handshake"),
-    ("/first_byte", "request to first byte"),
-    ("/no_first_byte", "waited for first bytes that did not come"),
-    ("/playing/start", "first connect to playing"),
-    ("/playing/no_start", "waited by those that never played"),
-    ("/playing/under_runs", "nothing to play"),
-    ("/late", "behind at the end of a second"),
-    ("/own_delay", "generator called late"),
-];
+const STREAM_TIMES: &str = "connect, and TLS handshake: connect; request to first byte: first_byte; \
+                            waited for first bytes that did not come: no_first_byte; \
+                            first connect to playing: playing/start; \
+                            waited by those that never played: playing/no_start; nothing to play: playing/under_runs; \
+                            behind at the end of a second: late; generator called late: own_delay";
 
-const OFF: [Column; 6] = [
-    ("off by", "/name", Shown::Text),
-    ("samples", "/of/samples", Shown::Count),
-    ("p50", "/of/p50", Shown::Plain),
-    ("p99", "/of/p99", Shown::Plain),
-    ("p99.9", "/of/p999", Shown::Plain),
-    ("max", "/of/max", Shown::Plain),
-];
+/// How far streams were off their rate, by where it stands.
+const OFF_BY: &str = "bytes, in a second: evenness/off_bytes; parts of what was due, in 10 s: evenness/off_over_10s";
 
-const STREAM_SHARES: [Column; 9] = [
-    ("within one segment", "/evenness/within_one", Shown::Share),
-    ("within two", "/evenness/within_two", Shown::Share),
-    ("of the time without anything to play", "/playing/stalled", Shown::Share),
-    ("under-runs", "/playing/under_runs/samples", Shown::Count),
-    ("streams with under-runs", "/playing/streams_with_under_runs", Shown::Count),
-    ("streams that never played", "/playing/no_start/samples", Shown::Count),
-    ("streams under way", "/under_way", Shown::Count),
-    ("answers", "/answers", Shown::Count),
-    ("answers not as wanted", "/wrong", Shown::Count),
-];
+const OFF: &str = "off by: name; samples: of/samples count; p50: of/p50 digits; p99: of/p99 digits; \
+                   p99.9: of/p999 digits; max: of/max digits";
+
+const STREAM_SHARES: &str = "within one segment: evenness/within_one share; within two: evenness/within_two share; \
+                             of the time without anything to play: playing/stalled share; \
+                             under-runs: playing/under_runs/samples count; \
+                             streams with under-runs: playing/streams_with_under_runs count; \
+                             streams that never played: playing/no_start/samples count; \
+                             streams under way: under_way count; answers: answers count; \
+                             answers not as wanted: wrong count";
 
 /// What lies in seconds that do not count.
-const STREAM_DISTURBED: [Column; 2] = [
-    ("under-runs", "/playing/disturbed_under_runs", Shown::Count),
-    ("without anything to play, all streams together", "/playing/disturbed_ns", Shown::Time),
-];
+const STREAM_DISTURBED: &str = "under-runs: playing/disturbed_under_runs count; \
+                                without anything to play, all streams together: playing/disturbed_ns ns";
 
 /// Streams that are to have a rate.
 pub fn streams(page: &mut Page, whole: &Value) {
-    let (all, rate) = (text(whole, "/setup/connections"), number(whole, "/setup/rate").unwrap_or(0.0));
-    let streams = if all == "1" { "stream" } else { "streams" };
+    let all = many(whole["setup"]["connections"].as_u64().unwrap_or(0), "stream");
+    let (all, rate) = (all, number(whole, "/setup/rate").unwrap_or(0.0));
     let urls = match number(whole, "/setup/requests") {
         Some(urls) if urls > 1.0 => format!(", of {urls:.0} URLs in turn"),
         _ => String::new(),
     };
     let received = si(number(whole, "/bits_per_second").unwrap_or(0.0), "bit/s");
-    page.head.answer.push(format!("{all} {streams} of {}{urls}: {received} received", si(rate, "bit/s")));
+    page.head.answer.push(format!("{all} of {}{urls}: {received} received", si(rate, "bit/s")));
     page.figure(expected("Objectives", list(whole, "/objectives"), "/objective", "MISSED"));
-    page.figure(values("The whole measured time", &STREAM_SHARES, whole));
-    let times = STREAM_TIMES.iter().map(|(path, name)| json!({ "name": name, "of": whole.pointer(path) }));
-    let times: Vec<Value> = times.filter(|one| number(one, "/of/samples").is_some_and(|n| n > 0.0)).collect();
-    page.figure(table("", &LATENCY, &times));
+    page.figure(values("The whole measured time", STREAM_SHARES, whole));
+    page.figure(distributions("", LATENCY, at(whole, STREAM_TIMES)));
     if number(whole, "/playing/disturbed_ns").is_some_and(|time| time > 0.0) {
-        page.figure(values("In seconds that do not count", &STREAM_DISTURBED, whole));
+        page.figure(values("In seconds that do not count", STREAM_DISTURBED, whole));
     }
-    let off =
-        [("/evenness/off_bytes", "bytes, in a second"), ("/evenness/off_over_10s", "parts of what was due, in 10 s")];
-    let off = off.iter().map(|(path, name)| json!({ "name": name, "of": whole.pointer(path) }));
-    let off: Vec<Value> = off.filter(|one| number(one, "/of/samples").is_some_and(|n| n > 0.0)).collect();
-    page.figure(table("How far from the rate", &OFF, &off));
+    page.figure(distributions("How far from the rate", OFF, at(whole, OFF_BY)));
     for (caption, path) in [("Seconds", "/counted"), ("What failed", "/errors")] {
         page.figure(object(caption, whole, path));
     }
@@ -297,8 +222,7 @@ pub fn streams(page: &mut Page, whole: &Value) {
     page.curve(Chart::new("Received, second by second", x.clone(), Axis::counts("bit/s"), vec![received]));
     let late = curve("streams behind", &seconds, ["/end_s", "/late"], counts);
     page.curve(Chart::new("Streams behind what was due", x, Axis::counts("streams"), vec![late]));
-    page.figure(table("Interfaces", &CARRIED, list(whole, "/carried")));
-    let own = [("own CPU, user", "/cpu_user", Shown::Share), ("own CPU, system", "/cpu_system", Shown::Share)];
-    page.tell(values("The generator", &own, whole));
+    page.figure(table("Interfaces", CARRIED, list(whole, "/carried")));
+    page.tell(values("The generator", OWN, whole));
     page.tell(object("What was asked for", whole, "/setup"));
 }

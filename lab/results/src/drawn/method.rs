@@ -1,41 +1,26 @@
 //! Pages of RFC 2544, of searches, of devices and of a device's settings, of forwarders.
 
-use super::cells::{Column, Shown, counted, curve, list, number, object, table, text, texts, texts_of, values};
+use super::cells::{counted, curves, list, number, object, table, text, texts, texts_of, values};
 use figures::{digits, grouped, seconds, si};
 use pages::{Axis, AxisScale, Bar, Bars, Chart, CurvePoint, Page, PagePart, PageTable, Series};
 use serde_json::{Value, json};
 
-const SIZE: [Column; 12] = [
-    ("bytes", "/size", Shown::Count),
-    ("condition", "/condition", Shown::Text),
-    ("line", "/theoretical", Shown::Rate),
-    ("tester", "/sendable", Shown::Rate),
-    ("throughput", "/throughput/lower", Shown::Rate),
-    ("fails at", "/throughput/upper", Shown::Rate),
-    ("latency mean", "/latency/0/mean_ns", Shown::Time),
-    ("typical", "/latency/0/typical_ns", Shown::Time),
-    ("worst", "/latency/0/worst_ns", Shown::Time),
-    ("burst, frames", "/back_to_back/mean", Shown::Count),
-    ("recovery, s", "/recovery/seconds", Shown::Text),
-    ("reset, s", "/reset/silent_seconds", Shown::Text),
-];
+const SIZE: &str = "bytes: size count; condition: condition; line: theoretical /s; tester: sendable /s; \
+                    throughput: throughput/lower /s; fails at: throughput/upper /s; \
+                    latency mean: latency/0/mean_ns ns; typical: latency/0/typical_ns ns; \
+                    worst: latency/0/worst_ns ns; burst, frames: back_to_back/mean count; \
+                    recovery, s: recovery/seconds; reset, s: reset/silent_seconds";
 
-const TRIAL: [Column; 8] = [
-    ("trial of bytes", "/ask/size", Shown::Count),
-    ("condition", "/ask/condition", Shown::Text),
-    ("test", "/ask/test", Shown::Text),
-    ("asked for", "/trial/intended_rate", Shown::Rate),
-    ("seconds", "/trial/intended_seconds", Shown::Plain),
-    ("lost A→B", "/trial/lanes/0/lost", Shown::Count),
-    ("lost B→A", "/trial/lanes/1/lost", Shown::Count),
-    ("late", "/trial/late_share", Shown::Share),
-];
+const TRIAL: &str = "trial of bytes: ask/size count; condition: ask/condition; test: ask/test; \
+                     asked for: trial/intended_rate /s; seconds: trial/intended_seconds digits; \
+                     lost A→B: trial/lanes/0/lost count; lost B→A: trial/lanes/1/lost count; \
+                     late: trial/late_share share";
 
 /// The whole method.
 pub fn rfc2544(page: &mut Page, whole: &Value) {
     let results = list(whole, "/results");
     let fails = |result: &Value| counted(&texts(result, "/fails").first().cloned().unwrap_or_default());
-    let sizes = table("Rates in frames/s of each direction; latency of the first", &SIZE, results);
+    let sizes = table("Rates in frames/s of each direction; latency of the first", SIZE, results);
     page.figure(sizes.judged(results.iter().map(fails)));
     let answer = |result: &Value| {
         let of = ["/size", "/condition"].map(|path| text(result, path));
@@ -44,21 +29,15 @@ pub fn rfc2544(page: &mut Page, whole: &Value) {
     };
     let answers: Vec<String> = results.iter().filter_map(answer).collect();
     page.head.answer.extend(Some(format!("Throughput: {}", answers.join("; "))).filter(|_| !answers.is_empty()));
-    let mut conditions = texts_of(results, "/condition");
-    conditions.dedup();
     let counts = |result: &Value| list(result, "/fails").is_empty();
     let mut chart = |title: &str, y: Axis, lines: &[(&str, &str)]| {
-        let line = |condition: &String, (path, name): &(&str, &str)| {
-            let own = results.iter().filter(|result| text(result, "/condition") == *condition);
-            curve(format!("{name}, {condition}"), own, ["/size", path], counts)
-        };
-        let series = conditions.iter().flat_map(|condition| lines.iter().map(move |one| line(condition, one)));
         let bytes = Axis::new("bytes of a frame", AxisScale::Logarithmic, |size| format!("{size:.0}"));
-        page.curve(Chart::new(title, bytes, y, series.collect()));
+        let condition = |result: &Value| text(result, "/condition");
+        page.curve(Chart::new(title, bytes, y, curves(results, condition, "/size", lines, counts)));
     };
-    let lines = [("/throughput/lower", "throughput"), ("/sendable", "the tester"), ("/theoretical", "the line")];
+    let lines = [("throughput, ", "/throughput/lower"), ("the tester, ", "/sendable"), ("the line, ", "/theoretical")];
     chart("Throughput by frame size (section 26.1)", Axis::counts("frames/s of each direction"), &lines);
-    let lines = [("/latency/0/mean_ns", "mean of tagged frames"), ("/latency/0/worst_ns", "worst (RFC 8219)")];
+    let lines = [("mean of tagged frames, ", "/latency/0/mean_ns"), ("worst (RFC 8219), ", "/latency/0/worst_ns")];
     chart("Latency by frame size (section 26.2)", Axis::times("latency"), &lines);
     let loss = |result: &Value| {
         let shares = list(result, "/loss").iter().filter_map(|point| {
@@ -88,21 +67,17 @@ pub fn rfc2544(page: &mut Page, whole: &Value) {
 /// Every trial, those that do not count with the reason.
 fn trials(all: Vec<Value>) -> PageTable {
     let verdict = |trial: &Value| counted(&(text(trial, "/trial/spoilt") + &text(trial, "/spoilt")));
-    table("Every trial", &TRIAL, &all).judged(all.iter().map(verdict))
+    table("Every trial", TRIAL, &all).judged(all.iter().map(verdict))
 }
 
-const GOAL: [Column; 4] = [
-    ("goal", "/goal/name", Shown::Text),
-    ("passes", "/lower", Shown::Rate),
-    ("fails", "/upper", Shown::Rate),
-    ("conditional throughput", "/conditional_throughput", Shown::Rate),
-];
+const GOAL: &str = "goal: goal/name; passes: lower /s; fails: upper /s; \
+                    conditional throughput: conditional_throughput /s";
 
 /// A search for rates.
 pub fn search(page: &mut Page, whole: &Value) {
     let found = list(whole, "/found");
     let verdict = |found: &Value| found["open"].as_str().map_or("an answer".to_owned(), counted);
-    page.figure(table("Frames/s of each direction", &GOAL, found).judged(found.iter().map(verdict)));
+    page.figure(table("Frames/s of each direction", GOAL, found).judged(found.iter().map(verdict)));
     let answered = found.iter().filter(|found| found["open"].is_null());
     let answer = |found: &Value| {
         let least = if found["upper"].is_null() { "at least " } else { "" };
@@ -123,27 +98,19 @@ pub fn search(page: &mut Page, whole: &Value) {
     page.tell(object("What was sent", whole, "/stream"));
 }
 
-const DEVICE: [Column; 12] = [
-    ("device", "/device", Shown::Text),
-    ("MRR", "/mrr", Shown::Rate),
-    ("NDR", "/ndr", Shown::Rate),
-    ("PDR", "/pdr", Shown::Rate),
-    ("p50 alone", "/alone/0", Shown::Time),
-    ("p99.9 alone", "/alone/1", Shown::Time),
-    ("background", "/background", Shown::Rate),
-    ("p50 beside it", "/beside/0", Shown::Time),
-    ("p99.9 beside it", "/beside/1", Shown::Time),
-    ("lost", "/lost", Shown::Share),
-    ("damaged", "/damaged", Shown::Count),
-    ("verdict", "/search/word", Shown::Text),
-];
+const DEVICE: &str = "device: device; MRR: mrr /s; NDR: ndr /s; PDR: pdr /s; p50 alone: alone/0 ns; \
+                      p99.9 alone: alone/1 ns; background: background /s; p50 beside it: beside/0 ns; \
+                      p99.9 beside it: beside/1 ns; lost: lost share; damaged: damaged count; verdict: search/word";
 
 /// Devices between the tester's ports.
 pub fn devices(page: &mut Page, whole: &Value) {
     let devices = list(whole, "/devices").iter().filter(|device| device["missing"].is_null());
-    page.head.of = devices.clone().map(|device| text(device, "/device")).collect::<Vec<_>>().join(", ");
+    let names: Vec<String> = devices.clone().map(|device| text(device, "/device")).collect();
+    if !names.is_empty() {
+        page.head.of = names.join(", ");
+    }
     let caption = format!("Frames of {} bytes, both directions at once; rates of each", text(whole, "/bytes"));
-    page.figure(table(&caption, &DEVICE, devices.clone()));
+    page.figure(table(&caption, DEVICE, devices.clone()));
     let mut bars = |title: &str, label: &str, format: fn(f64) -> String, of: &[(&str, &str)]| {
         let mut bars = Bars::new(title, label, format);
         for device in devices.clone() {
@@ -162,53 +129,31 @@ pub fn devices(page: &mut Page, whole: &Value) {
     bars("Latency of a probe", "one way, the worse direction", seconds, &times);
 }
 
-const POINT: [Column; 7] = [
-    ("setting", "/point", Shown::Text),
-    ("received", "/rate", Shown::Rate),
-    ("ratio", "/ratio", Shown::Plain),
-    ("interval", "/interval", Shown::Text),
-    ("CPU of a frame, ns", "/cpu_ns", Shown::Plain),
-    ("energy of a frame, µJ", "/energy_uj", Shown::Plain),
-    ("missing", "/missing", Shown::Text),
-];
+const POINT: &str = "setting: point; received: rate /s; ratio: ratio digits; interval: interval; \
+                     CPU of a frame, ns: cpu_ns digits; energy of a frame, µJ: energy_uj digits; missing: missing";
 
 /// A device's settings, one changed at a time.
 pub fn factors(page: &mut Page, whole: &Value) {
     let points = list(whole, "/points");
-    page.figure(table("Medians; ratio to the first line's, by rounds", &POINT, points));
+    page.figure(table("Medians; ratio to the first line's, by rounds", POINT, points));
     let bar = |point: &Value| {
         let ends = number(point, "/interval/0").zip(number(point, "/interval/1"));
         Bar::ratio(["", &text(point, "/point")], number(point, "/ratio"), ends, "")
     };
     let rows = points.iter().filter_map(bar).collect();
     page.curve(Bars::ratios("Frames received, for one of the first line's", rows, None));
-    let told = [("rounds", "/rounds", Shown::Count), ("energy is missing", "/energy_missing", Shown::Text)];
-    page.tell(values("", &told, whole));
+    page.tell(values("", "rounds: rounds count; energy is missing: energy_missing", whole));
 }
 
-const PORT: [Column; 11] = [
-    ("link", "/link", Shown::Text),
-    ("received", "/totals/rx_packets", Shown::Count),
-    ("dropped before", "/totals/rx_dropped", Shown::Count),
-    ("sent", "/totals/tx_packets", Shown::Count),
-    ("dropped after", "/totals/tx_dropped", Shown::Count),
-    ("too long", "/refused/too_long", Shown::Count),
-    ("no route", "/refused/no_route", Shown::Count),
-    ("hops used up", "/refused/expired", Shown::Count),
-    ("bad IP sum", "/refused/bad_ip_checksum", Shown::Count),
-    ("bad TCP or UDP sum", "/refused/bad_l4_checksum", Shown::Count),
-    ("taken by the mode", "/refused/consumed", Shown::Count),
-];
+const PORT: &str = "link: link; received: totals/rx_packets count; dropped before: totals/rx_dropped count; \
+                    sent: totals/tx_packets count; dropped after: totals/tx_dropped count; \
+                    too long: refused/too_long count; no route: refused/no_route count; \
+                    hops used up: refused/expired count; bad IP sum: refused/bad_ip_checksum count; \
+                    bad TCP or UDP sum: refused/bad_l4_checksum count; taken by the mode: refused/consumed count";
 
-const FORWARDER: [Column; 7] = [
-    ("mode", "/mode", Shown::Text),
-    ("frames at a time, at most", "/burst", Shown::Count),
-    ("threads", "/threads", Shown::Count),
-    ("it ran for", "/duration_ns", Shown::Time),
-    ("busy cycles for each frame", "/cycles_per_packet", Shown::Plain),
-    ("busy cycles", "/cycles/busy", Shown::Count),
-    ("all cycles", "/cycles/total", Shown::Count),
-];
+const FORWARDER: &str = "mode: mode; frames at a time, at most: burst count; threads: threads count; \
+                         it ran for: duration_ns ns; busy cycles for each frame: cycles_per_packet digits; \
+                         busy cycles: cycles/busy count; all cycles: cycles/total count";
 
 /// What a forwarder counted.
 pub fn forwarder(page: &mut Page, whole: &Value) {
@@ -232,8 +177,8 @@ pub fn forwarder(page: &mut Page, whole: &Value) {
         rates[1],
         grouped(dropped as u64)
     ));
-    page.figure(table("Frames by link", &PORT, &ports));
-    page.figure(values("The forwarder", &FORWARDER, whole));
+    page.figure(table("Frames by link", PORT, &ports));
+    page.figure(values("The forwarder", FORWARDER, whole));
     let line = |(path, word): (&'static str, &'static str)| {
         let of = move |port: &Value| {
             let sizes = list(port, path).iter().filter_map(|one| Some((one[0].as_f64()?, one[1].as_f64()?)));
