@@ -259,7 +259,9 @@ const STREAM_DISTURBED: [Column; 2] = [
 
 /// Streams that are to have a rate.
 pub fn streams(page: &mut Page, whole: &Value) {
-    let (all, rate) = (text(whole, "/setup/connections"), number(whole, "/setup/rate").unwrap_or(0.0));
+    // Results of before HTTP/2 was spoken have a stream on each connection.
+    let all = if whole.pointer("/setup/streams").is_some() { "/setup/streams" } else { "/setup/connections" };
+    let (all, rate) = (text(whole, all), number(whole, "/setup/rate").unwrap_or(0.0));
     let streams = if all == "1" { "stream" } else { "streams" };
     let urls = match number(whole, "/setup/requests") {
         Some(urls) if urls > 1.0 => format!(", of {urls:.0} URLs in turn"),
