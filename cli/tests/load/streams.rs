@@ -100,7 +100,7 @@ fn streams_that_cannot_be_are_told() {
         ("--stream 1Mbit --grpc", "no calls of gRPC"),
         ("--stream 1Mbit --http2 --cookies", "for HTTP/1.1"),
         ("--stream 1Mbit --max-concurrent-streams 3", "--http2"),
-        ("--stream 1Mbit --pipeline 3", "one thing after the other"),
+        ("--stream 1Mbit --pipeline 3", "cannot be used"),
         ("--stream 1Mbit --as ab", "about requests"),
         ("--stream 1Mbit --cookies", "no cookies"),
         ("--stream 1Mbit --per-url", "none of each URL"),
