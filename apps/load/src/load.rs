@@ -35,6 +35,7 @@ mod turns;
 
 pub(crate) use dialogue::Dialogue;
 pub(crate) use mix::{ANY_STATUS, Mix};
+pub(crate) use prepared::{OwnFields, Prepared};
 pub(crate) use securing::unsuited;
 
 use crate::checks::WrongAnswer;

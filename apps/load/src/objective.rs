@@ -278,7 +278,7 @@ impl Metric {
             Self::UnderRun(quantile) => report.playing.and(seen(figures.under_runs.quantile(quantile) as f64)),
             Self::UnderRuns => seen(report.playing?.under_runs.samples as f64),
             Self::UnderRunShare => {
-                seen(report.playing?.streams_with_under_runs as f64 / f64::from(report.setup.connections.max(1)))
+                seen(report.playing?.streams_with_under_runs as f64 / f64::from(report.setup.streams.max(1)))
             }
             Self::Stalled => seen(report.playing?.stalled),
             Self::WithinOne => seen(report.evenness?.within_one),

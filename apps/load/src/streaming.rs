@@ -1,19 +1,22 @@
 //! Streams that are to have a rate: media that is played, or flows that a server paces.
 //!
-//! Each connection asks for its paths in turn, one behind the other. With a player it reads as fast
+//! Each stream asks for its paths in turn, one behind the other: on a connection of its own, or over HTTP/2 on one
+//! that several share. With a player it takes as fast
 //! as the server sends until the player's buffer is full, and at the player's rate from then on; an
-//! under-run is as long as there is nothing to play. Without one it reads all that comes. Either way
+//! under-run is as long as there is nothing to play. Without one it takes all that comes. Either way
 //! what came is held against what was due, second by second, for each stream.
 //!
 //! | file | what happens |
 //! | --- | --- |
 //! | this one | a run, from its first connect to its last |
 //! | `plan` | what is asked for |
+//! | `phase` | how far it is |
 //! | `order` | which request comes when |
 //! | `opening` | connections, and what secures them |
 //! | `asking` | requests; what becomes of a stream that fails |
 //! | `answers` | what comes |
-//! | `stream` | what is kept of each |
+//! | `shared` | over HTTP/2: connections of many streams, and their windows |
+//! | `stream` | what is kept of each stream, and each connection |
 //! | `player` | a buffer that fills and is played |
 //! | `window` | the measured seconds: which of them count, what each stream had in them |
 //! | `measure` | each stream's account: what it played, what came, what counts |
@@ -24,7 +27,7 @@
 //!
 //! Nothing is done for each stream as time passes: a stream's seconds end when something comes on
 //! it, and at the end. A player whose buffer is full sets its connection's timer, eight times for
-//! each time that the buffer holds.
+//! each time that the buffer holds; of connections that streams share, all these are looked at then.
 //!
 //! # Whether the figures are right
 //!
@@ -40,8 +43,10 @@ mod live;
 mod measure;
 mod opening;
 mod order;
+mod phase;
 mod plan;
 mod player;
+mod shared;
 mod stream;
 mod waiting;
 mod window;
@@ -64,8 +69,10 @@ use h1::client::ResponseLimits;
 use handshake::Connector;
 use measure::{Flow, KNOWN_AFTER, Measure};
 use order::Order;
-use std::collections::{BTreeMap, BTreeSet};
-use stream::{Line, Stream};
+use phase::StreamingPhase as Phase;
+use shared::Shared;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stream::{Carrier, Line, Stream};
 use wire::Time;
 
 /// Connects that one turn starts, at most.
@@ -77,31 +84,6 @@ const CLOSES_PER_TURN: usize = 256;
 /// How long a stream waits after a failure before it is started anew.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How far a run is, with when that ends at the latest.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Phase {
-    Waiting,
-    Opening {
-        since: Time,
-    },
-    WarmUp {
-        until: Time,
-    },
-    Measuring,
-    /// The window is over; what disturbed its end may not be known yet.
-    Lingering {
-        until: Time,
-    },
-    Over,
-}
-
-impl Phase {
-    /// Whether streams are started, or started anew.
-    const fn starts(self) -> bool {
-        matches!(self, Self::Opening { .. } | Self::WarmUp { .. } | Self::Measuring)
-    }
-}
-
 /// Streams of one silo or thread.
 #[derive(Debug)]
 pub struct Streaming {
@@ -112,9 +94,13 @@ pub struct Streaming {
     dialogue: Option<Box<Dialogue>>,
     limits: ResponseLimits,
     streams: Vec<Stream>,
-    /// By a connection's slot, the stream that has it.
-    places: Vec<usize>,
-    /// Streams that were started once.
+    /// Their connections: over HTTP/1.1 one for each stream, over HTTP/2 for as many as share one.
+    carriers: Vec<Carrier>,
+    /// Over HTTP/2.
+    shared: Option<Box<Shared>>,
+    /// By a connection's slot: which it is, and which of the carriers has it.
+    places: Vec<Option<(ConnId, usize)>>,
+    /// Carriers that were started once.
     started: usize,
     /// Those to be started anew, and when.
     again: BTreeSet<(Time, usize)>,
@@ -126,6 +112,8 @@ pub struct Streaming {
     established: u64,
     /// A server would not be secured, or is not the one to ask: trying again changes nothing.
     unsuited: bool,
+    /// What came first of a server is no HTTP/2: there is nobody to ask.
+    in_vain: bool,
     securing: BTreeMap<usize, Connector>,
     phase: Phase,
     closing: usize,
@@ -144,9 +132,9 @@ impl Streaming {
             order: Order::new(&plan.load.requests),
             dialogue: Dialogue::new(&plan.load),
             limits: ResponseLimits::default(),
-            streams: (0..plan.load.connections)
-                .map(|number| Stream::new(Flow::new(&plan), first(&plan, number)))
-                .collect(),
+            streams: (0..plan.streams()).map(|number| Stream::new(Flow::new(&plan), first(&plan, number))).collect(),
+            carriers: (0..plan.load.connections as usize).map(|number| Carrier::new(waiting(&plan, number))).collect(),
+            shared: Shared::new(&plan),
             places: Vec::new(),
             started: 0,
             again: BTreeSet::new(),
@@ -156,6 +144,7 @@ impl Streaming {
             open: 0,
             established: 0,
             unsuited: false,
+            in_vain: false,
             securing: BTreeMap::new(),
             phase: Phase::Waiting,
             closing: 0,
@@ -203,24 +192,35 @@ impl Streaming {
     #[must_use]
     pub fn into_figures(mut self, now: Time) -> StreamingFigures {
         self.stop(now);
-        let unconnected = self.streams.iter().filter(|stream| stream.is_unconnected).count();
-        self.measure.figures.unconnected = unconnected as u64;
+        let unconnected = self.carriers.iter().filter(|carrier| carrier.is_unconnected).count();
+        self.measure.figures.unconnected = unconnected as u64 * u64::from(self.plan.streams_on_each());
         self.measure.finish(self.streams.into_iter().map(|stream| stream.flow))
     }
 
+    /// There is nobody to ask: it ends.
+    fn end_in_vain(&mut self, now: Time) {
+        self.carriers.iter_mut().for_each(|carrier| carrier.is_unconnected = true);
+        self.measure.end(now);
+        self.be_over();
+    }
+
+    /// Which of the carriers has, or had, a connection that is not closed.
     fn place(&self, id: ConnId) -> Option<usize> {
-        let number = self.places.get(id.index()).copied()?;
-        self.streams.get(number).filter(|stream| stream.id == Some(id)).map(|_| number)
+        let (known, number) = self.places.get(id.index()).copied()??;
+        (known == id).then_some(number)
     }
 
     /// Goes from one phase to the next where that is due, and tells when it is to be called.
     fn go_on(&mut self, now: Time) {
+        if self.in_vain && self.phase.starts() {
+            return self.end_in_vain(now);
+        }
         match self.phase {
             Phase::Waiting => self.phase = Phase::Opening { since: now },
             Phase::Opening { since } => {
                 let load = &self.plan.load;
                 // As long as none could be opened, all are tried again.
-                let tried = self.started == self.streams.len() && self.handshakes == 0;
+                let tried = self.started == self.carriers.len() && self.handshakes == 0;
                 let known = self.established > 0 || self.unsuited;
                 if !(tried && known) && now.since(since) < load.ramp + load.ramp_limit {
                     return;
@@ -228,9 +228,7 @@ impl Streaming {
                 if self.established == 0 {
                     let words = || "no connection could be opened".to_owned();
                     self.measure.figures.failure.get_or_insert_with(words);
-                    self.measure.end(now);
-                    self.be_over();
-                    return;
+                    return self.end_in_vain(now);
                 }
                 self.phase = Phase::WarmUp { until: now + load.warm_up };
             }
@@ -255,7 +253,7 @@ impl Streaming {
         }
     }
 
-    /// Starts streams that are due.
+    /// Connects for streams that are due.
     fn start_some<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
         if !self.phase.starts() {
             return Wake::Idle;
@@ -275,7 +273,7 @@ impl Streaming {
                     number
                 }
                 _ => {
-                    let new = self.new_stream_at();
+                    let new = self.new_connection_at();
                     if new > now {
                         return Wake::At(first.map_or(new, |(at, _)| at.min(new)));
                     }
@@ -292,15 +290,20 @@ impl Streaming {
         Wake::Now
     }
 
-    /// When the next stream is to be started that was not yet.
-    fn new_stream_at(&self) -> Time {
-        let all = self.streams.len();
+    /// When the next connection is to be opened that was not yet.
+    fn new_connection_at(&self) -> Time {
+        let all = self.carriers.len();
         match self.phase {
             _ if self.started >= all => Time::MAX,
             Phase::Opening { since } => since + self.plan.load.ramp.mul_f64(self.started as f64 / all as f64),
             _ => Time::ZERO,
         }
     }
+}
+
+/// Those that wait for its first connection, over HTTP/2.
+fn waiting(plan: &StreamingPlan, number: usize) -> VecDeque<usize> {
+    if plan.load.http2.is_some() { plan.carried(number).collect() } else { VecDeque::new() }
 }
 
 /// The place of a stream's first request. Streams of all parts of a plan are counted through.
@@ -313,7 +316,7 @@ impl App for Streaming {
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
         let (Some(number), Opened::Connected) = (self.place(id), how) else { return net.abort(id) };
         let Some(sought) = self.plan.load.secured.clone() else { return self.on_ready(net, number) };
-        self.streams[number].line = Line::Securing;
+        self.carriers[number].line = Line::Securing;
         self.securing.insert(id.index(), Connector::new(sought));
         self.on_handshake(net, id, number, &[]);
     }
@@ -323,13 +326,16 @@ impl App for Streaming {
         let stage = self.stage();
         self.measure.look(now, stage);
         let Some(number) = self.place(id) else { return data.len() };
-        if self.streams[number].line == Line::Securing {
+        if self.carriers[number].id == Some(id) && self.carriers[number].line == Line::Securing {
             return self.on_handshake(net, id, number, data);
         }
+        if self.shared.is_some() {
+            return self.on_frames(net, id, data);
+        }
         let used = self.take(net, number, data);
-        let stream = &self.streams[number];
-        if stream.line == Line::Asked && stream.paused.is_none() {
-            if stream.is_at_end && used == data.len() {
+        let carrier = &self.carriers[number];
+        if carrier.line == Line::Asked && self.streams[number].paused.is_none() {
+            if carrier.is_at_end && used == data.len() {
                 self.on_all_taken(net, number);
             } else {
                 net.set_timer(id, Some(now + self.plan.load.timeout));
@@ -340,14 +346,17 @@ impl App for Streaming {
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
         let Some(number) = self.place(id) else { return net.finish(id) };
-        let stream = &mut self.streams[number];
-        stream.is_at_end = true;
-        match stream.line {
+        if self.shared.as_ref().is_some_and(|shared| shared.has(id)) {
+            return self.on_shared_end(net, id);
+        }
+        let carrier = &mut self.carriers[number];
+        carrier.is_at_end = true;
+        match carrier.line {
             Line::Securing => {
                 self.fail_connect(net, number, "the server closed the connection within the handshake".to_owned());
             }
             // What it sent before is taken as there is room for it.
-            Line::Asked if held > 0 && stream.paused.is_some() => {}
+            Line::Asked if held > 0 && self.streams[number].paused.is_some() => {}
             _ => self.on_all_taken(net, number),
         }
     }
@@ -355,9 +364,14 @@ impl App for Streaming {
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let Some(number) = self.place(id) else { return };
         let now = net.now();
-        let stream = &mut self.streams[number];
-        let paused = stream.paused.take().is_some();
-        match stream.line {
+        if self.shared.as_ref().is_some_and(|shared| shared.has(id)) {
+            return self.on_shared_timer(net, id);
+        }
+        if self.carriers[number].id != Some(id) {
+            return net.abort(id);
+        }
+        let paused = self.shared.is_none() && self.streams[number].paused.take().is_some();
+        match self.carriers[number].line {
             Line::Idle => self.ask(net, number),
             Line::Asked if paused => {
                 net.set_timer(id, Some(now + self.plan.load.timeout));
@@ -370,20 +384,28 @@ impl App for Streaming {
             Line::Connecting | Line::Securing => {
                 self.fail_connect(net, number, "a connection took longer than --connect-timeout says".to_owned());
             }
-            Line::Closed | Line::Ending => net.abort(id),
+            Line::Closed | Line::Shared | Line::Ending => net.abort(id),
         }
     }
 
     fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
         let Some(number) = self.place(id) else { return };
+        self.places[id.index()] = None;
         self.securing.remove(&id.index());
         self.open -= 1;
+        if self.shared.as_ref().is_some_and(|shared| shared.has(id)) {
+            self.on_shared_close(net, id, why);
+        }
+        if self.carriers[number].id != Some(id) {
+            // Its streams went elsewhere.
+            return;
+        }
         if let Some(dialogue) = &mut self.dialogue {
             dialogue.forget(id);
         }
-        let stream = &mut self.streams[number];
-        stream.id = None;
-        let was = core::mem::replace(&mut stream.line, Line::Closed);
+        let carrier = &mut self.carriers[number];
+        carrier.id = None;
+        let was = core::mem::replace(&mut carrier.line, Line::Closed);
         if !self.phase.starts() {
             return;
         }
@@ -395,19 +417,18 @@ impl App for Streaming {
                 self.measure.figures.reopened += 1;
                 false
             }
-            Line::Closed | Line::Ending => false,
+            Line::Closed | Line::Shared | Line::Ending => false,
         };
-        let stream = &mut self.streams[number];
-        let mut pause = core::mem::take(&mut stream.pause);
+        let mut pause = core::mem::take(&mut self.carriers[number].pause);
         if is_lost {
             let errors = &mut self.measure.figures.errors;
             let opening = was != Line::Asked;
             *(if opening { &mut errors.connects } else { &mut errors.lost }) += 1;
             self.handshakes -= u32::from(opening);
-            stream.is_unconnected |= opening;
+            self.carriers[number].is_unconnected |= opening;
             let what = if opening { "a connection could not be opened" } else { "a stream's connection ended" };
             self.measure.figures.failure = Some(format!("{what}: {}", crate::bulk::word(why)));
-            self.measure.on_unanswered(net.now(), &mut stream.flow);
+            self.on_unanswered(net.now(), number);
             pause = PAUSE;
         }
         self.again.insert((net.now() + pause, number));
@@ -428,8 +449,8 @@ impl App for Streaming {
 
     fn drain<N: Net>(&mut self, net: &mut N) -> bool {
         self.stop(net.now());
-        let end = self.streams.len().min(self.closing + CLOSES_PER_TURN);
-        self.streams[self.closing..end].iter().filter_map(|stream| stream.id).for_each(|id| net.abort(id));
+        let end = self.places.len().min(self.closing + CLOSES_PER_TURN);
+        self.places[self.closing..end].iter().flatten().for_each(|(id, _)| net.abort(*id));
         self.closing = end;
         self.open == 0
     }

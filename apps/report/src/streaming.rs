@@ -21,10 +21,13 @@ pub fn streaming_heading(setup: &StreamingSetup, (warm_up_ns, window_ns): (u64, 
         setup.path,
         setup.targets.join(", "),
         setup.way,
-        count(setup.connections.into(), "stream", "streams"),
+        count(setup.streams.into(), "stream", "streams"),
         si(setup.rate as f64, "bit/s"),
     );
     // Writing to a String does not fail.
+    if setup.http2.is_some() {
+        let _ = write!(out, " on {} of HTTP/2", count(setup.connections.into(), "connection", "connections"));
+    }
     let _ = match (setup.buffer_ns, setup.start_share) {
         (Some(buffer), Some(of)) => {
             write!(out, ", each played from a buffer of {}, {} full at first", seconds(buffer as f64), share(of))
@@ -54,7 +57,7 @@ pub fn streaming_line(
         format!("{until_s:.1} s"),
         si(bits, "bit/s"),
         grouped(now.under_way),
-        grouped(u64::from(setup.connections)),
+        grouped(u64::from(setup.streams)),
     );
     let _ = match now.dried {
         0 => Ok(()),
@@ -77,7 +80,7 @@ pub fn streaming_text(report: &StreamingReport, judged: &[Judged]) -> String {
 }
 
 fn text(out: &mut String, report: &StreamingReport, judged: &[Judged]) -> core::fmt::Result {
-    let all = u64::from(report.setup.connections);
+    let all = u64::from(report.setup.streams);
     let each = report.bits_per_second / all.max(1) as f64;
     writeln!(out, "Received     {}, {} a stream", si(report.bits_per_second, "bit/s"), si(each, "bit/s"))?;
     let does = if report.playing.is_some() { "played" } else { "were under way" };
@@ -171,7 +174,7 @@ fn under_runs(out: &mut String, report: &StreamingReport, playing: &Playing) -> 
             "Under-runs   {} on {} of {}{never}: {} of the time that was to be played",
             grouped(runs),
             grouped(playing.streams_with_under_runs),
-            count(report.setup.connections.into(), "stream", "streams"),
+            count(report.setup.streams.into(), "stream", "streams"),
             share(playing.stalled)
         )?;
     }
@@ -266,7 +269,7 @@ pub fn streaming_verdict(report: &StreamingReport) -> StreamsVerdict {
     let counted = &report.counted;
     let left_out = counted.left_out() as f64 / (counted.window as f64).max(1.0);
     let all_left_out = counted.window > 0 && counted.left_out() == counted.window;
-    let missing = u64::from(report.setup.connections).saturating_sub(report.under_way);
+    let missing = u64::from(report.setup.streams).saturating_sub(report.under_way);
     let fatal = [
         (report.under_way == 0, "no stream got under way".to_owned()),
         (report.under_way > 0 && (report.samples() == 0 || all_left_out), "no second of any stream counts".to_owned()),
@@ -337,6 +340,8 @@ mod tests {
             targets: vec!["10.0.0.2:80".into()],
             way: "kernel sockets".into(),
             connections: 1_000,
+            streams: 1_000,
+            http2: None,
             rate: 5_000_000,
             buffer_ns,
             start_share: buffer_ns.map(|_| 0.5),
@@ -367,6 +372,18 @@ mod tests {
 
     fn report(buffer_ns: Option<u64>, figures: StreamingFigures) -> StreamingReport {
         StreamingReport::new(setup(buffer_ns), figures, (0.25, 0.5), vec![])
+    }
+
+    /// Over HTTP/2 connections have several streams.
+    #[test]
+    fn streams_and_their_connections_are_told_apart() {
+        let shared = StreamingSetup { connections: 8, http2: Some(load::Http2::default()), ..setup(None) };
+        let told = streaming_heading(&shared, (1_000_000_000, 10_000_000_000));
+        assert!(told.contains("1,000 streams of 5.00 Mbit/s on 8 connections of HTTP/2, each held against"), "{told}");
+        let figures = StreamingFigures { under_way: 990, ..figures() };
+        let report = StreamingReport::new(shared, figures, (0.25, 0.5), vec![]);
+        assert!(streaming_text(&report, &[]).contains("Streams      990 of 1,000 were under way"));
+        assert!(streaming_verdict(&report).reasons.iter().any(|why| why.contains("10 streams never got under way")));
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub struct ClientSettings {
     pub streams: u16,
     /// Bytes of an answer's content that the server may send ahead of us, on each stream.
     pub stream_window: u32,
+    /// Streams' windows begin with nothing, and are opened by [`ClientConnection::open_window`] alone: by who takes
+    /// of an answer what it has room for.
+    pub held: bool,
     /// The same, on all streams of the connection together; at least 65,535.
     pub connection_window: u32,
     /// Bytes of the table that answers' fields are decoded with.
@@ -55,6 +58,7 @@ impl Default for ClientSettings {
         Self {
             streams: 100,
             stream_window: (1 << 30) - 1,
+            held: false,
             connection_window: (1 << 30) - 1,
             decoder_table: hpack::TABLE_DEFAULT,
             encoder_table: hpack::TABLE_DEFAULT,
@@ -198,7 +202,7 @@ impl ClientConnection {
         let table = settings.decoder_table.min(hpack::TABLE_MOST);
         let entries = [
             (setting::ENABLE_PUSH, 0),
-            (setting::INITIAL_WINDOW_SIZE, settings.stream_window.min(MAX_STREAM)),
+            (setting::INITIAL_WINDOW_SIZE, if settings.held { 0 } else { settings.stream_window.min(MAX_STREAM) }),
             (setting::HEADER_TABLE_SIZE, table),
         ];
         let told = if table == hpack::TABLE_DEFAULT { 2 } else { 3 };
@@ -326,6 +330,23 @@ impl ClientConnection {
         let place = self.streams.above(last)?;
         self.streams.release(place);
         Some(place)
+    }
+
+    /// Bytes that the server may still send on a request's stream, where windows are [held](ClientSettings::held).
+    #[must_use]
+    pub fn window(&self, place: u16) -> u32 {
+        self.streams.opened(place)
+    }
+
+    /// Lets the server send so many bytes more on a request's stream, where windows are
+    /// [held](ClientSettings::held): as many as a window may have (RFC 9113 section 6.9.1). What of a
+    /// payload is padding counts, too.
+    pub fn open_window(&mut self, place: u16, bytes: u32, out: &mut Vec<u8>) {
+        let bytes = bytes.min(MAX_STREAM.saturating_sub(self.streams.opened(place)));
+        if self.settings.held && bytes > 0 {
+            self.streams.open_window(place, bytes);
+            frame::write_window_update(out, self.streams.id(place), bytes);
+        }
     }
 
     /// Ends a request's stream, whose answer is not waited for any longer. Its place is free.

@@ -5,20 +5,19 @@
 //! way with one; it is taken back where the server takes no more.
 
 use super::go_away::Going;
-use super::prepared::{Prepared, fields_of, indexing};
+use super::prepared::{OwnFields, Prepared};
 use super::{Load, Phase};
 use crate::checks::{Wrong, excerpt};
 use crate::conn::State;
 use crate::figures::Ended;
 use crate::grpc::{Grpc, GrpcStatus, Message};
-use crate::heads::{UserAgent, choose, number};
 use crate::plan::{Plan, Reuse};
 use crate::samples::Class;
 use app::{ConnId, Net};
 use core::time::Duration;
 use h1::client::Summary;
-use h2::{Asked, ClientConnection, ClientEvent, ClientSettings, ErrorCode};
-use hpack::{HeaderField, Scratch};
+use h2::{ClientConnection, ClientEvent, ClientSettings, ErrorCode};
+use hpack::Scratch;
 use semantics::Status;
 use wire::Time;
 
@@ -30,8 +29,7 @@ pub(super) struct Http2 {
     /// Why the server cannot be asked.
     pub failure: Option<String>,
     requests: Vec<Prepared>,
-    agents: Vec<UserAgent>,
-    seed: u64,
+    own: OwnFields,
     /// By the connection's slot.
     talks: Vec<Option<Box<Talk>>>,
     pub going: Going,
@@ -67,24 +65,17 @@ impl Http2 {
         let settings = ClientSettings {
             streams: plan.pipeline,
             stream_window: asked.stream_window,
+            held: false,
             connection_window: asked.connection_window,
             decoder_table: asked.decoder_table,
             encoder_table: asked.encoder_table,
         };
-        let scheme = if plan.secured.is_some() { "https" } else { "http" };
-        let named: Vec<&str> = plan
-            .requests
-            .iter()
-            .flat_map(|request| request.item.headers.iter().map(|(name, _)| name.as_str()))
-            .collect();
         Some(Box::new(Self {
             settings,
             grpc: asked.grpc,
             failure: None,
-            requests: plan.requests.iter().map(|request| Prepared::new(&request.item, scheme, asked.grpc)).collect(),
-            agents: UserAgent::all(plan.heads, &named),
-            // As where heads of HTTP/1.1 differ.
-            seed: plan.seed ^ 0x6865_6164_7300_0000,
+            requests: Prepared::all(plan),
+            own: OwnFields::new(plan),
             talks: Vec::new(),
             going: Going::default(),
             scratch: Scratch::new(),
@@ -95,13 +86,7 @@ impl Http2 {
 
     /// A connection is there.
     fn begin(&mut self, id: ConnId) {
-        let mut fields = Vec::new();
-        let number = number(self.seed, id);
-        if let Some(agent) = choose(&self.agents, number) {
-            let mut lines = Vec::new();
-            agent.write(number, &mut lines);
-            fields = fields_of(&lines);
-        }
+        let fields = self.own.of(id);
         let client = ClientConnection::new(self.settings, &mut self.out);
         // Slots are dense, and as many as the plan has connections.
         if id.index() >= self.talks.len() {
@@ -206,11 +191,7 @@ impl Http2 {
     pub fn ask(&mut self, id: ConnId, number: u16) -> Option<u16> {
         let talk = self.talks.get_mut(id.index())?.as_deref_mut().filter(|talk| talk.generation == id.generation())?;
         let prepared = &self.requests[usize::from(number)];
-        let asked = Asked { number: number.into(), content: prepared.content.len().into(), is_head: prepared.is_head };
-        let fields = prepared.fields.iter().chain(&talk.fields).map(|(name, value)| {
-            (HeaderField { name: name.as_bytes(), value, sensitive: name == "authorization" }, indexing(name))
-        });
-        let place = talk.client.open(asked, fields, &mut self.out)?;
+        let place = talk.client.open(prepared.asked(number), prepared.fields(&talk.fields), &mut self.out)?;
         if let Some(message) = talk.messages.get_mut(usize::from(place)) {
             *message = Message::default();
         }

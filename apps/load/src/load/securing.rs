@@ -219,9 +219,9 @@ fn agreed(session: &ServerSession) -> Agreed {
     }
 }
 
-/// Why HTTP/1.1 is not to be asked for on a connection that could be secured, in words.
-pub fn unsuited(sought: &Sought, session: &ServerSession) -> Option<String> {
-    match unfit(sought, session, false)? {
+/// Why nothing is to be asked on a connection that could be secured, over HTTP/2 or HTTP/1.1, in words.
+pub fn unsuited(sought: &Sought, session: &ServerSession, http2: bool) -> Option<String> {
+    match unfit(sought, session, http2)? {
         Unsecured::Untrusted(words) | Unsecured::Misspoken(words) => Some(words),
         Unsecured::Failed(_) | Unsecured::Ended => None,
     }

@@ -7,6 +7,7 @@ use crate::figures::Cookies;
 use app::Net;
 use h1::client::{Response, ResponseEvent};
 use semantics::Method;
+use wire::Time;
 
 impl Streaming {
     /// Takes of an answer what there is room for. How many bytes were taken.
@@ -14,9 +15,9 @@ impl Streaming {
         let now = net.now();
         let mut used = 0;
         loop {
-            let stream = &mut self.streams[number];
+            let (stream, carrier) = (&mut self.streams[number], &self.carriers[number]);
             let mut rest = data.get(used..).unwrap_or_default();
-            match stream.line {
+            match carrier.line {
                 Line::Asked => {}
                 Line::Idle if rest.is_empty() => return used,
                 Line::Idle => {
@@ -24,7 +25,7 @@ impl Streaming {
                     self.fail(net, number, "the server sends what was not asked for".to_owned());
                     return data.len();
                 }
-                Line::Closed | Line::Connecting | Line::Securing | Line::Ending => return data.len(),
+                Line::Closed | Line::Connecting | Line::Securing | Line::Shared | Line::Ending => return data.len(),
             }
             if stream.paused.is_some_and(|until| now < until) {
                 return used;
@@ -59,7 +60,7 @@ impl Streaming {
                 }
                 ResponseEvent::Body { bytes, consumed } => {
                     used += consumed;
-                    if let (Some(dialogue), Some(id)) = (&mut self.dialogue, stream.id) {
+                    if let (Some(dialogue), Some(id)) = (&mut self.dialogue, carrier.id) {
                         dialogue.on_content(id, bytes);
                     }
                     if !stream.leads {
@@ -82,9 +83,9 @@ impl Streaming {
     /// The head of an answer came. Whether the answer is gone on with.
     fn on_head<N: Net>(&mut self, net: &mut N, number: usize, response: &Response<'_>) -> bool {
         let now = net.now();
-        let stream = &mut self.streams[number];
-        (stream.keeps, stream.status) = (response.keep_alive, response.status.code());
-        if let (Some(dialogue), Some(id)) = (&mut self.dialogue, stream.id) {
+        let (stream, carrier) = (&mut self.streams[number], &mut self.carriers[number]);
+        (carrier.keeps, stream.status) = (response.keep_alive, response.status.code());
+        if let (Some(dialogue), Some(id)) = (&mut self.dialogue, carrier.id) {
             let request = &self.plan.load.requests[usize::from(stream.number)].item;
             // None are kept.
             let mut cookies = Cookies::default();
@@ -96,35 +97,45 @@ impl Streaming {
 
     /// Looks at the status of an answer that leads nowhere. Whether it is one to play.
     fn accept<N: Net>(&mut self, net: &mut N, number: usize) -> bool {
+        match self.judge_status(net.now(), number) {
+            None => true,
+            Some(why) => {
+                self.fail(net, number, why);
+                false
+            }
+        }
+    }
+
+    /// Looks at the status of an answer: why it is none to play, in words, if it is none.
+    pub(super) fn judge_status(&mut self, now: Time, number: usize) -> Option<String> {
         let stream = &mut self.streams[number];
-        self.measure.on_first_byte(net.now(), &mut stream.flow);
+        self.measure.on_first_byte(now, &mut stream.flow);
         let code = stream.status;
         let request = &self.plan.load.requests[usize::from(stream.number)].item;
         let wanted = request.expect.unwrap_or(self.plan.load.expect).status;
         if wanted.is_some_and(|wanted| wanted != code) {
             self.measure.figures.wrong_by.wrong_status += 1;
-            self.note_wrong(number, Wrong::Status);
+            self.note_wrong(number, Wrong::Status, 0);
             self.count_wrong(number);
         }
         if (200..300).contains(&code) || wanted == Some(code) {
-            return true;
+            return None;
         }
         self.measure.figures.errors.statuses += 1;
-        self.fail(net, number, format!("the server answers with status {code}"));
-        false
+        Some(format!("the server answers with status {code}"))
     }
 
     /// An answer is whole, or leads on: the next is asked for, as soon as there is room for it.
     fn on_whole<N: Net>(&mut self, net: &mut N, number: usize) {
         let now = net.now();
-        let stream = &mut self.streams[number];
-        let Some(id) = stream.id else { return };
+        let (stream, carrier) = (&mut self.streams[number], &self.carriers[number]);
+        let Some(id) = carrier.id else { return };
         if stream.leads {
             let request = &self.plan.load.requests[usize::from(stream.number)].item;
             let redirects = &mut self.measure.figures.redirects;
             let Some(dialogue) = &mut self.dialogue else { return };
             stream.leads = false;
-            if let Some(target) = dialogue.led_on(id, &request.host, stream.is_at_end, redirects) {
+            if let Some(target) = dialogue.led_on(id, &request.host, carrier.is_at_end, redirects) {
                 redirects.followed += 1;
                 dialogue.release(id);
                 dialogue.send_on(net, id, request, (target, stream.status));
@@ -135,34 +146,37 @@ impl Streaming {
                 return;
             }
         }
-        self.judge(number);
-        self.measure.figures.answers += 1;
-        let stream = &mut self.streams[number];
-        stream.answers += 1;
-        if !stream.keeps || stream.is_at_end {
-            self.measure.figures.reopened += u64::from(stream.keeps);
-            stream.line = Line::Ending;
+        self.judge(number, self.streams[number].reader.body_len());
+        let carrier = &mut self.carriers[number];
+        carrier.answers += 1;
+        if !carrier.keeps || carrier.is_at_end {
+            self.measure.figures.reopened += u64::from(carrier.keeps);
+            carrier.line = Line::Ending;
             net.finish(id);
-        } else if stream.flow.room(now) == 0 {
-            stream.line = Line::Idle;
+        } else if self.streams[number].flow.room(now) == 0 {
+            carrier.line = Line::Idle;
             self.pause(net, number);
         } else {
             self.ask(net, number);
         }
     }
 
-    /// Holds a whole answer against what was wanted.
-    fn judge(&mut self, number: usize) {
+    /// Counts a whole answer of so many bytes of content, and holds it against what was wanted.
+    pub(super) fn judge(&mut self, number: usize, content: u64) {
+        self.measure.figures.answers += 1;
         let stream = &self.streams[number];
         let request = &self.plan.load.requests[usize::from(stream.number)].item;
         let wanted = request.expect.unwrap_or(self.plan.load.expect).length;
-        let mut wrong = wanted.is_some_and(|wanted| wanted != stream.reader.body_len());
+        let mut wrong = wanted.is_some_and(|wanted| wanted != content);
         if wrong {
             self.measure.figures.wrong_by.wrong_length += 1;
-            self.note_wrong(number, Wrong::Length);
+            self.note_wrong(number, Wrong::Length, content);
         }
         let stream = &self.streams[number];
-        if let (Some(dialogue), Some(id)) = (&mut self.dialogue, stream.id) {
+        // There is one over HTTP/1.1 alone.
+        if let Some(dialogue) = &mut self.dialogue
+            && let Some(id) = self.carriers[number].id
+        {
             let request = &self.plan.load.requests[usize::from(stream.number)].item;
             let checks = self.plan.load.checks_of(request);
             if !checks.is_empty() {
@@ -184,32 +198,32 @@ impl Streaming {
         self.measure.figures.wrong += u64::from(!was);
     }
 
-    /// Keeps the answer at hand as one that is wrong.
-    fn note_wrong(&mut self, number: usize, wrong: Wrong) {
+    /// Keeps the answer at hand, of which so much content came, as one that is wrong.
+    fn note_wrong(&mut self, number: usize, wrong: Wrong, content: u64) {
         let stream = &self.streams[number];
         let request = &self.plan.load.requests[usize::from(stream.number)].item;
         keep_sample(&mut self.measure.figures.wrong_answers, wrong, || WrongAnswer {
             request: format!("{} {}", request.method, excerpt(request.path.as_bytes())),
             wrong,
             status: stream.status,
-            came: format!("{} bytes", stream.reader.body_len()),
+            came: format!("{content} bytes"),
         });
     }
 
     /// The server sends no more, and all that it sent was taken.
     pub(super) fn on_all_taken<N: Net>(&mut self, net: &mut N, number: usize) {
-        let stream = &mut self.streams[number];
-        let Some(id) = stream.id else { return };
-        if stream.line == Line::Idle {
+        let (stream, carrier) = (&mut self.streams[number], &mut self.carriers[number]);
+        let Some(id) = carrier.id else { return };
+        if carrier.line == Line::Idle {
             // RFC 9112 section 9.5: as it may.
             self.measure.figures.reopened += 1;
         }
-        if stream.line == Line::Asked {
+        if carrier.line == Line::Asked {
             // RFC 9112 section 9.8: without close_notify, what has no length may not be whole.
             let cut = self.plan.load.secured.is_some() && net.was_cut(id);
             let ended = stream.reader.on_end(0);
             if !cut && let Ok(Some(_)) = ended {
-                stream.keeps = false;
+                carrier.keeps = false;
                 return self.on_whole(net, number);
             }
             let why = match (ended, stream.came) {
@@ -224,7 +238,7 @@ impl Streaming {
                 return self.fail(net, number, why.to_owned());
             }
         }
-        self.streams[number].line = Line::Ending;
+        self.carriers[number].line = Line::Ending;
         net.finish(id);
     }
 }

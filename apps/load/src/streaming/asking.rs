@@ -4,36 +4,45 @@ use super::stream::Line;
 use super::{PAUSE, Streaming};
 use app::{Net, Receiving};
 use core::time::Duration;
+use wire::Time;
 
 /// Methods of which a request may be sent again where nobody knows whether it was taken up (RFC 9110 section 9.2.2).
 const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
 
 impl Streaming {
-    /// A stream failed, in words: its connection ends, and it is started anew.
+    /// A connection failed, in words: it ends, and what it carried is started anew on another.
     pub(super) fn fail<N: Net>(&mut self, net: &mut N, number: usize, why: String) {
         self.measure.figures.failure = Some(why);
-        let stream = &mut self.streams[number];
-        self.measure.on_unanswered(net.now(), &mut stream.flow);
-        self.handshakes -= u32::from(matches!(stream.line, Line::Connecting | Line::Securing));
-        (stream.line, stream.pause) = (Line::Ending, PAUSE);
-        if let Some(id) = stream.id {
+        self.on_unanswered(net.now(), number);
+        let carrier = &mut self.carriers[number];
+        self.handshakes -= u32::from(matches!(carrier.line, Line::Connecting | Line::Securing));
+        (carrier.line, carrier.pause) = (Line::Ending, PAUSE);
+        if let Some(id) = carrier.id {
             self.securing.remove(&id.index());
             net.abort(id);
         }
     }
 
-    /// The same, while a connection is opened.
+    /// Nothing more comes of what a connection was asked. Those that share one ask for nothing while it is opened.
+    pub(super) fn on_unanswered(&mut self, now: Time, number: usize) {
+        if self.shared.is_none() {
+            self.measure.on_unanswered(now, &mut self.streams[number].flow);
+        }
+    }
+
+    /// The same as [`Streaming::fail`], while a connection is opened.
     pub(super) fn fail_connect<N: Net>(&mut self, net: &mut N, number: usize, why: String) {
         self.measure.figures.errors.connects += 1;
-        self.streams[number].is_unconnected = true;
+        self.carriers[number].is_unconnected = true;
         self.fail(net, number, why);
     }
 
     /// Asks for what is next in turn.
     pub(super) fn ask<N: Net>(&mut self, net: &mut N, number: usize) {
         let now = net.now();
-        let stream = &mut self.streams[number];
-        let Some(id) = stream.id else { return };
+        let (stream, carrier) = (&mut self.streams[number], &mut self.carriers[number]);
+        let Some(id) = carrier.id else { return };
+        carrier.line = Line::Asked;
         stream.begin_asking(self.order.at(stream.next));
         stream.flow.ask(now);
         if let Some(dialogue) = &mut self.dialogue {
@@ -48,23 +57,27 @@ impl Streaming {
     /// on another connection: servers may close one that they keep at any time (RFC 9112 sections 9.3.1 and 9.5), and
     /// what was on its way then they have not seen.
     pub(super) fn take_back(&mut self, number: usize) -> bool {
-        let stream = &mut self.streams[number];
-        let request = &self.plan.load.requests[usize::from(stream.number)].item;
-        if stream.answers == 0 || stream.came || !IDEMPOTENT.contains(&request.method.as_str()) {
+        if self.carriers[number].answers == 0 || !self.is_repeatable(number) {
             return false;
         }
-        stream.next = stream.next.wrapping_sub(1);
-        stream.pause = Duration::ZERO;
-        stream.flow.take_back();
+        self.carriers[number].pause = Duration::ZERO;
+        self.streams[number].take_back();
         self.measure.figures.reopened += 1;
         true
+    }
+
+    /// Whether a stream may send its request again: nothing came of it, and it is one of which that does no harm.
+    pub(super) fn is_repeatable(&self, number: usize) -> bool {
+        let stream = &self.streams[number];
+        let request = &self.plan.load.requests[usize::from(stream.number)].item;
+        !stream.came && IDEMPOTENT.contains(&request.method.as_str())
     }
 
     /// The player has no room: nothing is taken until it has.
     pub(super) fn pause<N: Net>(&mut self, net: &mut N, number: usize) {
         let now = net.now();
         let stream = &mut self.streams[number];
-        let Some(id) = stream.id else { return };
+        let Some(id) = self.carriers[number].id else { return };
         let until = stream.flow.has_room_at(now);
         stream.paused = Some(until);
         net.set_receiving(id, Receiving::Nothing);

@@ -4,6 +4,7 @@ use super::plan::StreamingPlan;
 use super::player::{SEGMENT, nanos};
 use crate::checks::{SAMPLES_LIMIT, WrongAnswer};
 use crate::figures::{Errors, Redirects};
+use crate::plan::Http2;
 use crate::recorder::Recorder;
 use crate::report::{Latency, PortUse};
 use core::time::Duration;
@@ -48,13 +49,13 @@ pub struct SecondFigures {
 pub struct StreamErrors {
     /// Connections that could not be opened, or secured.
     pub connects: u64,
-    /// Connections that ended within an answer, or before it.
+    /// Answers that came in part or not at all: their connection ended, or by HTTP/2 their stream.
     pub lost: u64,
     /// Nothing came for as long as a request may take.
     pub timeouts: u64,
     /// Answers with another status than 2xx.
     pub statuses: u64,
-    /// Answers that are no HTTP/1.1.
+    /// Answers that are none, by HTTP/1.1 or HTTP/2.
     pub malformed: u64,
 }
 
@@ -209,8 +210,13 @@ pub struct StreamingSetup {
     pub targets: Vec<String>,
     /// What bytes go by.
     pub way: String,
-    /// Streams.
+    /// Connections.
     pub connections: u32,
+    /// Streams: one on each connection, or over HTTP/2 as many as were to share each.
+    pub streams: u32,
+    /// How HTTP/2 is spoken, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Http2>,
     /// Bits per second that each plays, or is to have.
     pub rate: u64,
     /// What a player's buffer holds, in nanoseconds of playing; none without players.
@@ -241,6 +247,8 @@ impl StreamingSetup {
             targets: plan.load.targets.iter().map(ToString::to_string).collect(),
             way,
             connections: plan.load.connections,
+            streams: plan.streams(),
+            http2: plan.load.http2,
             rate: plan.rate.bits(),
             buffer_ns: plan.player.map(|player| nanos(player.buffer)),
             start_share: plan.player.map(|player| player.share),

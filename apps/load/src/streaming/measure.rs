@@ -66,6 +66,16 @@ impl Flow {
         self.player.as_ref().map_or(u64::MAX, |player| player.room(now))
     }
 
+    /// When a player has played so many bytes more; none where nothing plays.
+    pub fn plays_until(&self, now: Time, bytes: u64) -> Option<Time> {
+        self.player.as_ref()?.plays_until(now, bytes)
+    }
+
+    /// Bytes of room for which it is worth telling a server that there is more: an eighth of the buffer.
+    pub fn worth(&self) -> u64 {
+        self.player.as_ref().map_or(u64::MAX, Player::worth)
+    }
+
     /// When there is room again; now, where there always is.
     pub fn has_room_at(&self, now: Time) -> Time {
         self.player.as_ref().map_or(now, |player| player.has_room_at(now))
@@ -117,14 +127,14 @@ impl Measure {
             rate: plan.rate,
             window: Window::new(plan.duration()),
             under_runs: VecDeque::new(),
-            dried: vec![false; plan.load.connections as usize],
+            dried: vec![false; plan.streams() as usize],
             dry: Vec::new(),
             due: Time::ZERO,
             tolerance,
             plays: plan.player.is_some(),
             stolen: 0,
             live: StreamingLive::default(),
-            figures: StreamingFigures { streams: plan.load.connections.into(), ..StreamingFigures::default() },
+            figures: StreamingFigures { streams: plan.streams().into(), ..StreamingFigures::default() },
         }
     }
 

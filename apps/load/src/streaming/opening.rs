@@ -7,30 +7,31 @@ use handshake::{ConnectOutcome, Connector, Sought};
 use wire::Time;
 
 impl Streaming {
-    /// Begins a stream's connection. Whether it is on its way.
+    /// Begins a connection. Whether it is on its way.
     pub(super) fn connect<N: Net>(&mut self, net: &mut N, now: Time, number: usize) -> bool {
         let load = &self.plan.load;
         let from = self.connects.checked_rem(load.sources.len()).and_then(|place| load.sources.get(place)).copied();
         let to = load.targets[self.connects % load.targets.len()];
         self.connects += 1;
-        self.streams[number].flow.begin(now);
+        let carried = self.plan.carried(number);
+        self.streams[carried].iter_mut().for_each(|stream| stream.flow.begin(now));
         let id = match net.connect(from, to) {
             Ok(id) => id,
             Err(why) => {
                 if !matches!(why, ConnectError::Full | ConnectError::Busy) {
                     self.measure.figures.errors.connects += 1;
                     self.measure.figures.failure = Some(why.to_string());
-                    self.streams[number].is_unconnected = true;
+                    self.carriers[number].is_unconnected = true;
                 }
                 self.again.insert((now + PAUSE, number));
                 return false;
             }
         };
         if self.places.len() <= id.index() {
-            self.places.resize(id.index() + 1, usize::MAX);
+            self.places.resize(id.index() + 1, None);
         }
-        self.places[id.index()] = number;
-        self.streams[number].begin_connecting(id, now);
+        self.places[id.index()] = Some((id, number));
+        self.carriers[number].begin_connecting(id, now);
         self.handshakes += 1;
         self.open += 1;
         net.set_timer(id, Some(now + load.connect_timeout));
@@ -41,10 +42,10 @@ impl Streaming {
     pub(super) fn on_ready<N: Net>(&mut self, net: &mut N, number: usize) {
         self.handshakes -= 1;
         self.established += 1;
-        let stream = &mut self.streams[number];
-        stream.is_unconnected = false;
-        self.measure.on_connected(net.now(), stream.since);
-        self.ask(net, number);
+        let carrier = &mut self.carriers[number];
+        carrier.is_unconnected = false;
+        self.measure.on_connected(net.now(), carrier.since);
+        if self.shared.is_some() { self.begin_shared(net, number) } else { self.ask(net, number) }
     }
 
     /// Takes what the server sends before the connection is secured. How many bytes were taken.
@@ -63,7 +64,8 @@ impl Streaming {
             ConnectOutcome::Done(connected) => {
                 self.securing.remove(&id.index());
                 let sought = self.plan.load.secured.as_ref();
-                let why = sought.and_then(|sought: &Sought| unsuited(sought, &connected.session));
+                let why =
+                    sought.and_then(|sought: &Sought| unsuited(sought, &connected.session, self.shared.is_some()));
                 let secures = why.is_none() && connected.into_layer().is_some_and(|(layer, _)| net.secure(id, layer));
                 if secures {
                     self.on_ready(net, number);

@@ -2,8 +2,9 @@
 
 use super::order::{self, ORDER_LIMIT};
 use super::player::{PlayRate, SEGMENT};
-use crate::plan::{Plan, PlanError, Request, Reuse, Stop, Weighted};
+use crate::plan::{CONNECTIONS_LIMIT, Plan, PlanError, Request, Reuse, Stop, Weighted};
 use crate::schedule::Arrival;
+use core::ops::Range;
 use core::time::Duration;
 
 /// The longest buffer, and the longest window.
@@ -15,8 +16,8 @@ const RATE_LIMIT: u64 = 1_000_000_000_000;
 /// A run of streams, for one silo or thread.
 #[derive(Clone, Debug)]
 pub struct StreamingPlan {
-    /// Where to, from where, how many streams, what each asks for in turn, when they start and
-    /// how long is measured.
+    /// Where to, from where, how many connections, each with a stream, or over HTTP/2 with so many; what each asks for
+    /// in turn, when they start and how long is measured.
     pub load: Plan,
     /// The rate at which each plays, or that it is to have.
     pub rate: PlayRate,
@@ -75,7 +76,11 @@ impl StreamingPlan {
                 self.player.is_some_and(|player| !(player.share > 0.0 && player.share <= 1.0)),
                 "playing begins with more than nothing of the buffer, and at most all of it",
             ),
-            (load.http2.is_some(), "streams are asked for over HTTP/1.1"),
+            (load.grpc().is_some(), "streams are no calls of gRPC"),
+            (
+                u64::from(load.connections) * u64::from(self.streams_on_each()) > CONNECTIONS_LIMIT.into(),
+                "there may be 16,777,216 streams for each silo",
+            ),
             (asks(Request::is_head), "an answer to HEAD has no content to play"),
             (
                 order::length(&load.requests) > ORDER_LIMIT,
@@ -85,7 +90,7 @@ impl StreamingPlan {
             (load.url_rows.is_some(), "streams have figures of their seconds, and none of each URL"),
             (asks(|request| request.script.is_some()), "streams are asked for without templates"),
             (
-                load.reuse != Reuse::KeepAlive || load.pipeline > 1 || load.active.is_some(),
+                load.reuse != Reuse::KeepAlive || load.http2.is_none() && load.pipeline > 1 || load.active.is_some(),
                 "a stream keeps its connection, and asks on it for one thing after the other",
             ),
             (load.arrival != Arrival::Closed, "streams have a rate of their own"),
@@ -97,9 +102,27 @@ impl StreamingPlan {
         }
     }
 
+    /// Streams that share a connection: over HTTP/2 as many as the plan has on each, over HTTP/1.1 none does.
+    #[must_use]
+    pub fn streams_on_each(&self) -> u16 {
+        if self.load.http2.is_some() { self.load.pipeline } else { 1 }
+    }
+
+    /// The streams that a connection has, by its number.
+    pub(super) fn carried(&self, number: usize) -> Range<usize> {
+        let each = usize::from(self.streams_on_each());
+        number * each..(number + 1) * each
+    }
+
+    /// All streams.
+    #[must_use]
+    pub fn streams(&self) -> u32 {
+        self.load.connections.saturating_mul(self.streams_on_each().into())
+    }
+
     /// Bytes of content that all streams take in a second.
     #[must_use]
     pub fn bytes_per_second(&self) -> u64 {
-        self.rate.bytes_in(Duration::from_secs(1)).saturating_mul(self.load.connections.into()).max(SEGMENT)
+        self.rate.bytes_in(Duration::from_secs(1)).saturating_mul(self.streams().into()).max(SEGMENT)
     }
 }

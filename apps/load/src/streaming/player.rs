@@ -141,9 +141,19 @@ impl Player {
         self.holds.saturating_sub(self.received - self.played(now))
     }
 
-    /// When there is room again for so much that it is worth reading: an eighth of the buffer.
+    /// Bytes of room that are worth reading for: an eighth of the buffer.
+    pub fn worth(&self) -> u64 {
+        (self.holds / 8).max(1)
+    }
+
+    /// When there is room again for so much.
     pub fn has_room_at(&self, now: Time) -> Time {
-        now + self.rate.time_of((self.holds / 8).max(1))
+        now + self.rate.time_of(self.worth())
+    }
+
+    /// When so many bytes more are played; none where nothing plays.
+    pub fn plays_until(&self, now: Time, bytes: u64) -> Option<Time> {
+        self.is_playing().then(|| now + self.rate.time_of(bytes))
     }
 
     /// Content came; [`Player::look`] was called for the same time.

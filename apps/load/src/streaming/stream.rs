@@ -1,12 +1,13 @@
-//! What is kept of each stream.
+//! What is kept of each stream, and of each connection.
 
 use super::measure::Flow;
 use app::ConnId;
 use core::time::Duration;
 use h1::client::ResponseReader;
+use std::collections::VecDeque;
 use wire::Time;
 
-/// What a stream's connection is about.
+/// What a connection is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Line {
     /// There is none.
@@ -19,20 +20,20 @@ pub enum Line {
     Idle,
     /// An answer is under way.
     Asked,
+    /// HTTP/2 is spoken: each of its streams is about something of its own.
+    Shared,
     /// It is to end.
     Ending,
 }
 
-/// One stream, over all its connections.
+/// What carries a stream, or several over HTTP/2: one connection, and another one once that is over.
 #[derive(Debug)]
-pub struct Stream {
-    /// Its connection.
+pub struct Carrier {
+    /// The connection.
     pub id: Option<ConnId>,
     /// What that is about.
     pub line: Line,
-    /// Where in an answer it is.
-    pub reader: ResponseReader,
-    /// When the connection was begun.
+    /// When it was begun.
     pub since: Time,
     /// Whether the last connect failed.
     pub is_unconnected: bool,
@@ -40,6 +41,43 @@ pub struct Stream {
     pub keeps: bool,
     /// Requests that were answered on it.
     pub answers: u32,
+    /// The server sends no more, and what it sent is not taken yet.
+    pub is_at_end: bool,
+    /// How long it waits before it is connected anew, once its connection is gone.
+    pub pause: Duration,
+    /// Over HTTP/2: streams that ask as soon as the server takes one more, in turn.
+    pub waiting: VecDeque<usize>,
+}
+
+impl Carrier {
+    /// One that was not connected yet, for streams that wait for it.
+    pub const fn new(waiting: VecDeque<usize>) -> Self {
+        Self {
+            id: None,
+            line: Line::Closed,
+            since: Time::ZERO,
+            is_unconnected: false,
+            keeps: true,
+            answers: 0,
+            is_at_end: false,
+            pause: Duration::ZERO,
+            waiting,
+        }
+    }
+
+    /// It has a connection, which is being opened.
+    pub fn begin_connecting(&mut self, id: ConnId, now: Time) {
+        (self.id, self.line, self.keeps) = (Some(id), Line::Connecting, true);
+        (self.since, self.answers) = (now, 0);
+        (self.is_at_end, self.pause) = (false, Duration::ZERO);
+    }
+}
+
+/// One stream, over all its connections.
+#[derive(Debug)]
+pub struct Stream {
+    /// Where in an answer of HTTP/1.1 it is.
+    pub reader: ResponseReader,
     /// Which of the plan's requests was asked for last.
     pub number: u16,
     /// Whether anything came since.
@@ -54,10 +92,6 @@ pub struct Stream {
     pub next: usize,
     /// Until when the player takes nothing.
     pub paused: Option<Time>,
-    /// The server sends no more, and what it sent is not taken yet.
-    pub is_at_end: bool,
-    /// How long it waits before it is started anew, once its connection is gone.
-    pub pause: Duration,
     /// What it plays.
     pub flow: Flow,
 }
@@ -66,13 +100,7 @@ impl Stream {
     /// One that was not started yet, and will ask for what is in turn at `next`.
     pub fn new(flow: Flow, next: usize) -> Self {
         Self {
-            id: None,
-            line: Line::Closed,
             reader: ResponseReader::new(),
-            since: Time::ZERO,
-            is_unconnected: false,
-            keeps: true,
-            answers: 0,
             number: 0,
             came: false,
             status: 0,
@@ -80,24 +108,20 @@ impl Stream {
             wrong: false,
             next,
             paused: None,
-            is_at_end: false,
-            pause: Duration::ZERO,
             flow,
         }
-    }
-
-    /// It has a connection, which is being opened.
-    pub fn begin_connecting(&mut self, id: ConnId, now: Time) {
-        (self.id, self.line, self.keeps) = (Some(id), Line::Connecting, true);
-        (self.since, self.answers) = (now, 0);
-        (self.paused, self.is_at_end, self.pause) = (None, false, Duration::ZERO);
-        self.reader = ResponseReader::new();
     }
 
     /// It asks for one of the plan's requests, the next in turn.
     pub const fn begin_asking(&mut self, number: u16) {
         self.next = self.next.wrapping_add(1);
-        (self.line, self.number, self.reader) = (Line::Asked, number, ResponseReader::new());
+        (self.number, self.reader) = (number, ResponseReader::new());
         (self.came, self.status, self.leads, self.wrong) = (false, 0, false, false);
+    }
+
+    /// It will ask for the same again.
+    pub const fn take_back(&mut self) {
+        self.next = self.next.wrapping_sub(1);
+        self.flow.take_back();
     }
 }

@@ -14,5 +14,6 @@ mod open_loop;
 mod report;
 mod streaming;
 mod streaming_failures;
+mod streaming_http2;
 mod streaming_requests;
 mod world;

@@ -266,9 +266,10 @@ struct GoalArgs {
     /// Have each connection be a stream of this many bits a second, as in 5Mbit, and count who has it
     ///
     /// Each asks for the URL, or for those of --urls or in brackets in turn, over and over, each as often as its
-    /// weight says. What comes is held against the rate, in each second and over ten of them: for servers that pace
-    /// (limit_rate, --max-pacing-rate), with long answers. With --buffer it is played. Seconds in which the
-    /// hypervisor had a core, or the generator was late, are left out and counted.
+    /// weight says. Over HTTP/2 each connection has --max-concurrent-streams of them. What comes is held against
+    /// the rate, in each second and over ten of them: for servers that pace (limit_rate, --max-pacing-rate), with
+    /// long answers. With --buffer it is played. Seconds in which the hypervisor had a core, or the generator was
+    /// late, are left out and counted.
     #[arg(long, value_name = "RATE",
           conflicts_with_all = ["rate", "requests", "sweep", "find_max", "active", "pipeline", "bulk", "close",
                                 "reuse", "closer", "find_start", "find_precision", "procs", "csv", "server_pid",
@@ -281,8 +282,9 @@ struct GoalArgs {
 
     /// With --stream: play it, from a buffer that holds this time
     ///
-    /// A player reads as fast as the server sends until its buffer is full, then at the rate. It
-    /// plays when the buffer is full for the first time, and again after an under-run.
+    /// A player takes as fast as the server sends until its buffer is full, then at the rate; over HTTP/2 it opens its
+    /// stream's window for as much as it has room for. It plays when the buffer is full for the first time, and
+    /// again after an under-run.
     #[arg(long, value_name = "TIME", requires = "stream", value_parser = values::nonzero_duration)]
     buffer: Option<Duration>,
 

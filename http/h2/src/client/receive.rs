@@ -84,7 +84,14 @@ impl ClientConnection {
         if let Some(place) = place
             && head.length > 0
         {
-            match self.streams.receive(place, head.length, self.settings.stream_window) {
+            let counted = if !self.settings.held {
+                self.streams.receive(place, head.length, self.settings.stream_window)
+            } else if self.streams.spend(place, head.length) {
+                Counted::Fine
+            } else {
+                Counted::Beyond
+            };
+            match counted {
                 Counted::Fine => {}
                 Counted::GiveBack(bytes) if !ends => frame::write_window_update(out, head.stream, bytes),
                 Counted::GiveBack(_) => {}

@@ -23,6 +23,8 @@ struct Stream {
     content: u64,
     /// Bytes that came since its window was last opened.
     received: u32,
+    /// Bytes that may come, where windows are opened by who takes them.
+    opened: u32,
     /// Bytes that the server takes.
     window: i64,
     /// Bytes of the request's content, and how many of them are still to be sent.
@@ -165,6 +167,24 @@ impl Streams {
     pub fn receive(&mut self, place: u16, length: u32, most: u32) -> Counted {
         let stream = self.get(place);
         count(&mut stream.received, length, most)
+    }
+
+    /// Payload came on a stream whose window is opened by who takes what comes. Whether it had room for it.
+    #[inline]
+    pub fn spend(&mut self, place: u16, length: u32) -> bool {
+        let stream = self.get(place);
+        let left = stream.opened.checked_sub(length);
+        stream.opened = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// Bytes that may come on such a stream.
+    pub fn opened(&self, place: u16) -> u32 {
+        self.places[usize::from(place)].opened
+    }
+
+    pub fn open_window(&mut self, place: u16, bytes: u32) {
+        self.get(place).opened += bytes;
     }
 
     pub fn set_queued(&mut self, place: u16, queued: bool) {

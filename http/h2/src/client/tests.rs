@@ -244,6 +244,38 @@ fn windows_are_given_back_when_they_are_half_used_and_hold() {
     assert_eq!(talk.take(&bytes), Err(ErrorCode::FLOW_CONTROL_ERROR));
 }
 
+/// Windows of who takes as it has room begin with nothing, and are opened by it alone; padding counts (RFC 9113
+/// section 6.9.1).
+#[test]
+fn held_windows_are_opened_by_who_takes() {
+    let settings = ClientSettings { held: true, ..ClientSettings::default() };
+    let first = Talk::new(settings).written();
+    // Pushes are off, and INITIAL_WINDOW_SIZE is zero.
+    assert_eq!(first[0], (Kind::Settings, 0, 0, vec![0, 2, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0]));
+    let mut talk = Talk::settled(settings, &[]);
+    let place = talk.ask(0).unwrap();
+    talk.client.open_window(place, 600, &mut talk.out);
+    assert_eq!(talk.written()[1], (Kind::WindowUpdate, 0, 1, vec![0, 0, 2, 0x58]));
+    let mut bytes = Vec::new();
+    write(&mut bytes, Kind::Headers, END_HEADERS, 1, &block(200, &[]));
+    write(&mut bytes, Kind::Data, 0, 1, &[0; 500]);
+    let mut padded = vec![9];
+    padded.extend([0; 39 + 9]);
+    write(&mut bytes, Kind::Data, frame::PADDED, 1, &padded);
+    talk.take(&bytes).unwrap();
+    assert_eq!((talk.client.window(place), talk.written()), (51, vec![]), "nothing is given back by itself");
+    // A window has 2^31 - 1 at most.
+    talk.client.open_window(place, u32::MAX, &mut talk.out);
+    assert_eq!(talk.client.window(place), MAX_STREAM);
+    assert_eq!(talk.written(), [(Kind::WindowUpdate, 0, 1, (MAX_STREAM - 51).to_be_bytes().to_vec())]);
+    let mut talk = Talk::settled(settings, &[]);
+    talk.ask(0).unwrap();
+    let mut bytes = Vec::new();
+    write(&mut bytes, Kind::Headers, END_HEADERS, 1, &block(200, &[]));
+    write(&mut bytes, Kind::Data, 0, 1, &[0; 1]);
+    assert_eq!(talk.take(&bytes), Err(ErrorCode::FLOW_CONTROL_ERROR));
+}
+
 #[test]
 fn what_a_server_has_not_processed_is_told_apart() {
     // RFC 9113 section 6.8.

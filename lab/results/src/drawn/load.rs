@@ -190,8 +190,10 @@ const STREAM_DISTURBED: &str = "under-runs: playing/disturbed_under_runs count; 
 
 /// Streams that are to have a rate.
 pub fn streams(page: &mut Page, whole: &Value) {
-    let all = many(whole["setup"]["connections"].as_u64().unwrap_or(0), "stream");
-    let (all, rate) = (all, number(whole, "/setup/rate").unwrap_or(0.0));
+    // Results of before HTTP/2 was spoken have a stream on each connection.
+    let all = whole.pointer("/setup/streams").unwrap_or(&whole["setup"]["connections"]);
+    let all = many(all.as_u64().unwrap_or(0), "stream");
+    let rate = number(whole, "/setup/rate").unwrap_or(0.0);
     let urls = match number(whole, "/setup/requests") {
         Some(urls) if urls > 1.0 => format!(", of {urls:.0} URLs in turn"),
         _ => String::new(),

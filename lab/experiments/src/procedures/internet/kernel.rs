@@ -6,6 +6,7 @@ use crate::Failure;
 use core::net::SocketAddr;
 use demo::netns::Alone;
 use rustix::net::sockopt::set_tcp_congestion;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -151,17 +152,25 @@ fn receive(bytes: u64, listener: &TcpListener) -> std::io::Result<()> {
     demo::bulk::take(&mut stream, bytes, 1 << 18)
 }
 
+/// A connection to the receiver with this congestion control from its first segment on. A connection that begins with
+/// the machine's own keeps what that has set up: one that began with BBR is paced for good, whatever follows.
+fn connect(port: u16, congestion: &str) -> std::io::Result<TcpStream> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_tcp_congestion(&socket, congestion)?;
+    let to: SocketAddr = format!("{RECEIVER}:{port}").parse().map_err(|_| ErrorKind::InvalidInput)?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(socket.into())
+}
+
 fn send(bytes: u64, congestion: &str) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect(format!("{RECEIVER}:{PORT}"))?;
-    set_tcp_congestion(&stream, congestion)?;
+    let mut stream = connect(PORT, congestion)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     demo::bulk::give(&mut stream, bytes)
 }
 
 /// Sends until it is to end, or the path is gone.
 fn send_beside(congestion: &str, beside: &Beside) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect(format!("{RECEIVER}:{NEIGHBOUR_PORT}"))?;
-    set_tcp_congestion(&stream, congestion)?;
+    let mut stream = connect(NEIGHBOUR_PORT, congestion)?;
     stream.set_write_timeout(Some(LOOK))?;
     let piece = [7; 1 << 16];
     while !beside.over.load(Ordering::Acquire) {

@@ -90,7 +90,6 @@ fn used() -> RequestState {
             complete: true,
             is_text: true,
         },
-        series: 13,
         ..new()
     };
     state.reuse.depends.on(Depends::OTHER);
