@@ -299,6 +299,7 @@ impl Connections {
             transport: self.transport(conn),
             priority: one.priority,
             path: self.path_figures(net, conn),
+            terms: Some(one.terms),
         }
     }
 

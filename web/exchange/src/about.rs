@@ -65,6 +65,8 @@ pub struct About {
     /// How TCP has found the path to its client so far, if its handler
     /// [asks for that](crate::HandlerRules::asks_for_paths).
     pub path: Option<PathFigures>,
+    /// The number of the terms that it has so far, as [`crate::ExchangeSettings::terms`]; none: nobody knows.
+    pub terms: Option<u8>,
 }
 
 /// How urgent an exchange is (RFC 9218 section 4).

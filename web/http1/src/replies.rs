@@ -177,6 +177,7 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
             transport: self.connections.transport(id),
             priority: Priority::default(),
             path: self.connections.path_figures(self.net, id),
+            terms: Some(conn.terms.exchange()),
         }
     }
 

@@ -120,6 +120,10 @@ impl Runner<'_> {
         let ask = Ask::new(spec, &self.loaded.groups, self.clock.now);
         self.state.passed.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
         self.state.settings.patient = true;
+        if self.state.settings.mark.is_some() {
+            // It has waited, and what was left with it then was another; else it is when it waits.
+            self.replies.set(self.state.id, &self.state.settings);
+        }
         self.ask_step(Ask::ask)
     }
 

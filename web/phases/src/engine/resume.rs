@@ -95,12 +95,17 @@ impl Engine {
             let memory = if state.about.http2 { Vec::new() } else { self.rest.spare.bytes() };
             state.request = Some(OwnedRequest::within(memory, *request));
         }
+        // What is left with it changes otherwise where it is left.
+        let mut is_left = state.settings.mark == Some(token);
         state.settings.mark = Some(token);
         if state.loaded.finds_clients() {
-            let told = state.client.peer.filter(|_| state.client.peer != state.about.peer);
-            state.settings.client = told.map(|told| told.ip());
+            let told = state.client.peer.filter(|_| state.client.peer != state.about.peer).map(|told| told.ip());
+            is_left &= state.settings.client == told;
+            state.settings.client = told;
         }
-        replies.set(state.id, &state.settings);
+        if !is_left {
+            replies.set(state.id, &state.settings);
+        }
         self.rest.requests.put(token, state);
     }
 

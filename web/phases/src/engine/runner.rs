@@ -71,8 +71,11 @@ impl Runner<'_> {
 
     /// Its client may take as long as is said where the request has come to.
     pub(super) fn set_terms(&mut self) {
-        self.state.settings.terms = Some(self.loaded.program.terms.of_block(self.state.route.block));
-        self.replies.set(self.state.id, &self.state.settings);
+        let number = Some(self.loaded.program.terms.of_block(self.state.route.block));
+        if self.state.settings.terms.or(self.state.about.terms) != number {
+            self.state.settings.terms = number;
+            self.replies.set(self.state.id, &self.state.settings);
+        }
     }
 
     /// The same, of every protocol: it has lasted as long, or answered as many, as it may.
