@@ -1,12 +1,13 @@
 //! From a request to a reply.
 
 use crate::Files;
+use crate::faults::ReadOutcome;
 use crate::ids::{EntryId, WorkId};
 use crate::reader::{ANSWERS_MAX, Done, ReadAnswer, ReadFor, Reader};
 use crate::store::{Freshness, Kind, NoEntry};
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::worker::{Found, ReadOutcome};
+use crate::worker::Found;
 use app::Wake;
 use core::time::Duration;
 use exchange::{

@@ -5,6 +5,17 @@ use crate::ids::WorkId;
 use rustix::io::Errno;
 use std::sync::Arc;
 
+/// How a read from a file that is being sent went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadOutcome {
+    /// The bytes are what was promised.
+    Intact,
+    /// The file cannot keep what its state promised.
+    Changed,
+    /// The file system failed, or no more files can be opened: what it said.
+    Failed(Errno),
+}
+
 /// Faults that wait to be told, at most: those beyond are of the same disk, and as soon.
 const FAULTS_MAX: usize = 16;
 

@@ -16,13 +16,14 @@
 use crate::Files;
 use crate::blocks::BlockPlace;
 use crate::config::SMALL_CHUNK;
+use crate::faults::ReadOutcome;
 use crate::ids::{EntryId, WorkId};
 use crate::media::{NextSlice, next_slice};
 use crate::reader::{Job, ReadFor};
 use crate::store::Kind;
 use crate::stream::{Layout, POLLED, Queued, STALLED, Stream, StreamHead};
 use crate::work::Work;
-use crate::worker::{ReadOutcome, Source};
+use crate::worker::Source;
 use app::Body;
 use core::time::Duration;
 use exchange::{Composed, ExchangeId, Piece, Replies, Reply, ReplyEnd, ReplyFlow, Stop};

@@ -3,6 +3,7 @@
 use crate::Types;
 use crate::config::{Directory, Error, Symlinks};
 use crate::cut::CutOutcome;
+use crate::faults::ReadOutcome;
 use crate::identity::Identity;
 use crate::links::LinkRule;
 use crate::shared_content::{Member, Shared};
@@ -56,7 +57,7 @@ impl Source {
     #[cfg(test)]
     pub fn opened(path: Arc<[u8]>, identity: Identity, file: OwnedFd) -> Self {
         let file = OnceLock::from(Arc::new(file));
-        Self { path, identity, file, direct: OnceLock::from(None), holds_up: OnceLock::new() }
+        Self { file, direct: OnceLock::from(None), ..Self::new(path, identity) }
     }
 
     /// Its path.
@@ -69,30 +70,18 @@ impl Source {
         &self.identity
     }
 
-    /// Whether who begins to read it may be held up by its file system, whatever that is told: one that is not
-    /// known to say that it would wait. Those on disks of this machine, and in its memory, do.
+    /// Whether its file system may hold up who begins to read it, whatever that is told: those of disks of this
+    /// machine, and of its memory, do not (ext4, XFS, Btrfs, F2FS, tmpfs: statfs(2)).
     pub fn may_hold_up(&self) -> bool {
-        /// ext4, XFS, Btrfs, F2FS and tmpfs (statfs(2)).
-        const SAY_SO: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
-        let Some(file) = self.file.get() else { return true };
-        *self.holds_up.get_or_init(|| !rustix::fs::fstatfs(file).is_ok_and(|of| SAY_SO.contains(&(of.f_type as u32))))
+        const LOCAL: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+        let is_local = |file| rustix::fs::fstatfs(file).is_ok_and(|of| LOCAL.contains(&(of.f_type as u32)));
+        self.file.get().is_none_or(|file| *self.holds_up.get_or_init(|| !is_local(file)))
     }
 
     /// The file, if it is open.
     pub fn file(&self) -> Option<&Arc<OwnedFd>> {
         self.file.get()
     }
-}
-
-/// How a read from a [`Source`] went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReadOutcome {
-    /// The bytes are what was promised.
-    Intact,
-    /// The file cannot keep what its state promised.
-    Changed,
-    /// The file system failed, or no more files can be opened: what it said.
-    Failed(Errno),
 }
 
 /// What is there, and is not read.

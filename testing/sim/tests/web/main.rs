@@ -99,6 +99,15 @@ fn a_chunk_s_line_is_read_in_two_at_a_rate() {
     assert_eq!(simulate_proxied(107, Spoken::HTTP1).objections, [""; 0]);
 }
 
+/// A window that opens by less than may be read ahead has some read: nothing would open it further.
+#[test]
+fn a_window_that_opens_a_little_has_its_answer_go_on() {
+    let spoken = Spoken { clients: Protocol::Http2, ..Spoken::HTTP1 };
+    for seed in [104, 244] {
+        assert_eq!(simulate_proxied(seed, spoken).objections, [""; 0], "seed {seed}");
+    }
+}
+
 /// Each request is answered whole, whatever the network does, on kept and on
 /// new connections, closed by either side.
 #[test]

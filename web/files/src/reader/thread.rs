@@ -6,8 +6,9 @@
 use super::{CutOf, Done, Job, ReadAnswer, ReadFor, Shared};
 use crate::blocks::ALIGNMENT;
 use crate::cut::cut_memory;
+use crate::faults::ReadOutcome;
 use crate::folder::real_path;
-use crate::worker::{FileReader, ReadOutcome, Source};
+use crate::worker::{FileReader, Source};
 use core::sync::atomic::Ordering;
 use disk::{ReadDone, ReadRange, Reads};
 use rtrb::{Consumer, Producer};

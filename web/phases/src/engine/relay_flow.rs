@@ -71,12 +71,16 @@ impl Rest {
 /// Bytes of a body that wait to be changed while their client takes nothing: for what comes of them there is room.
 const CHANGED_AHEAD: usize = 1 << 10;
 
+/// Bytes that a carrier takes of what is made.
+fn carried(flow: ReplyFlow) -> usize {
+    flow.welcome().max(flow.room.min(CHANGED_AHEAD))
+}
+
 impl RequestState {
     /// Bytes that may be read ahead of the client, for whose carrier there is this much.
     fn room_ahead(&self, flow: ReplyFlow) -> usize {
         let waiting = self.reply.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
-        let carried = flow.welcome().max(flow.room.min(CHANGED_AHEAD));
-        self.ahead_max().min(carried).saturating_sub(waiting)
+        self.ahead_max().min(carried(flow)).saturating_sub(waiting)
     }
 
     fn ahead_max(&self) -> usize {
@@ -88,7 +92,7 @@ impl RequestState {
     fn room_to_read(&self, replies: &dyn Replies) -> usize {
         let (most, flow) = (self.ahead_max(), replies.flow(self.id));
         let room = self.room_ahead(flow);
-        if room > 0 && flow.room < most { most } else { room }
+        if room > 0 && carried(flow) < most { most } else { room }
     }
 
     /// Takes some of a body. What nothing changes or delays goes to the client as it is,
