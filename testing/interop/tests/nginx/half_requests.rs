@@ -102,6 +102,9 @@ fn asked((bytes, then): (&str, Then)) -> String {
     came.lines().filter(|line| line.starts_with("HTTP/")).filter_map(|line| line.get(..12)).collect()
 }
 
+/// Of a body that breaks off as it is passed on.
+const STREAMED: &str = "\"POST /streamed/1 HTTP/1.1\" 400";
+
 /// How many lines are written of it. What stands behind a request that is passed on goes
 /// unread with its client.
 fn lines_of(sent: &str) -> usize {
@@ -123,7 +126,9 @@ fn what_no_more_comes_of_is_logged() {
             let server = Server::start(is_nginx, "half", CONF);
             let lines = || {
                 ["l.log", "other.log"].map(|log| {
-                    let mut lines: Vec<String> = server.text(log).lines().map(str::to_owned).collect();
+                    // nginx has 499 where it sees that its client is gone before it has connected to its upstream.
+                    let of_early = |line: &str| line.replace("\"POST /streamed/1 HTTP/1.1\" 499", STREAMED);
+                    let mut lines: Vec<String> = server.text(log).lines().map(of_early).collect();
                     lines.sort_unstable();
                     lines
                 })
