@@ -48,11 +48,7 @@ struct UnderWay<T> {
     ticket: T,
     /// Open for as long as it is read from.
     file: Arc<OwnedFd>,
-    offset: u64,
-    length: usize,
-    /// What address, offset and length of each call are multiples of; 1 where nothing asks for that.
-    alignment: usize,
-    aside: bool,
+    range: ReadRange,
     buffer: Vec<u8>,
     /// Bytes of it before what is read.
     from: usize,
@@ -133,13 +129,12 @@ impl<T> Reads<T> {
         range: ReadRange,
         mut buffer: Vec<u8>,
     ) -> Result<(), (T, Vec<u8>)> {
-        let ReadRange { offset, length, alignment, aside } = range;
         let Some(at) = self.free.pop() else { return Err((ticket, buffer)) };
         buffer.clear();
-        buffer.reserve_exact(length + alignment - 1);
-        let from = buffer.as_ptr().addr().next_multiple_of(alignment) - buffer.as_ptr().addr();
+        buffer.reserve_exact(range.length + range.alignment - 1);
+        let from = buffer.as_ptr().addr().next_multiple_of(range.alignment) - buffer.as_ptr().addr();
         buffer.resize(from, 0);
-        self.under_way[at as usize] = Some(UnderWay { ticket, file, offset, length, alignment, aside, buffer, from });
+        self.under_way[at as usize] = Some(UnderWay { ticket, file, range, buffer, from });
         self.read_on(at);
         Ok(())
     }
@@ -148,12 +143,13 @@ impl<T> Reads<T> {
     fn read_on(&mut self, at: u32) {
         let Some(read) = &mut self.under_way[at as usize] else { return };
         let filled = read.buffer.len() - read.from;
-        let missing = read.length - filled;
+        let missing = read.range.length - filled;
         // Calls take less than 2 GiB (read(2)).
         let missing = u32::try_from(missing).unwrap_or(u32::MAX).min(1 << 30);
         let memory = read.buffer.spare_capacity_mut().as_mut_ptr().cast();
-        let flags = if read.aside { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
-        let read = opcode::Read::new(Fd(read.file.as_raw_fd()), memory, missing).offset(read.offset + filled as u64);
+        let flags = if read.range.aside { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
+        let read =
+            opcode::Read::new(Fd(read.file.as_raw_fd()), memory, missing).offset(read.range.offset + filled as u64);
         self.push(&read.build().flags(flags).user_data(u64::from(at)));
     }
 
@@ -224,12 +220,12 @@ impl<T> Reads<T> {
             0 => Ok(()),
             more if more > 0 => {
                 let filled = read.buffer.len() - read.from + more as usize;
-                debug_assert!(filled <= read.length, "no more than was asked for");
+                debug_assert!(filled <= read.range.length, "no more than was asked for");
                 // SAFETY: the kernel has written so many bytes behind those that were there, and was
                 // given no more room than the capacity has.
-                unsafe { read.buffer.set_len(read.from + filled.min(read.length)) };
+                unsafe { read.buffer.set_len(read.from + filled.min(read.range.length)) };
                 // Past the page cache there is nothing behind what ends amid a block.
-                if filled < read.length && filled.is_multiple_of(read.alignment) {
+                if filled < read.range.length && filled.is_multiple_of(read.range.alignment) {
                     return self.read_on(at);
                 }
                 Ok(())
@@ -237,8 +233,8 @@ impl<T> Reads<T> {
             code => match Errno::from_raw_os_error(-code) {
                 Errno::INTR => return self.read_on(at),
                 // It would wait for whom it may not hold up.
-                Errno::AGAIN if !read.aside => {
-                    read.aside = true;
+                Errno::AGAIN if !read.range.aside => {
+                    read.range.aside = true;
                     return self.read_on(at);
                 }
                 why => Err(why),

@@ -22,10 +22,7 @@ use std::time::Instant;
 pub struct Reading {
     whom: ReadFor,
     source: Arc<Source>,
-    offset: u64,
-    length: usize,
-    /// Past the page cache.
-    is_direct: bool,
+    range: ReadRange,
     began: Option<Instant>,
 }
 
@@ -60,7 +57,8 @@ pub fn run(
     while !shared.stop.load(Ordering::Acquire) {
         match (jobs.pop(), &mut ring) {
             (Ok(Job::Read { whom, source, offset, length, buffer }), Some(ring)) => {
-                let reading = Reading { whom, source, offset, length, is_direct: false, began: None };
+                let range = ReadRange { offset, length, alignment: 1, aside: false };
+                let reading = Reading { whom, source, range, began: None };
                 if let Some(done) = start(&mut worker, ring, reading, buffer) {
                     answers.post(done);
                 }
@@ -91,23 +89,18 @@ fn start(worker: &mut FileReader, ring: &mut Reads<Reading>, mut reading: Readin
         Ok(file) => Arc::clone(file),
         Err(outcome) => return Some(read_done(&reading, (buffer, 0), outcome)),
     };
-    let (offset, length) = (reading.offset, reading.length);
-    let mut range = ReadRange { offset, length, alignment: 1, aside: reading.source.may_hold_up() };
+    reading.range.aside = reading.source.may_hold_up();
     if let ReadFor::Block(_) = reading.whom
         && let Some(direct) = worker.open_direct(&reading.source)
     {
-        (file, range.alignment, reading.is_direct) = (direct, ALIGNMENT, true);
+        (file, reading.range.alignment) = (direct, ALIGNMENT);
     }
-    ask(ring, reading, (file, range), buffer)
+    ask(ring, reading, file, buffer)
 }
 
 /// Asks the ring, which has as many places as there may be reads.
-fn ask(
-    ring: &mut Reads<Reading>,
-    reading: Reading,
-    (file, range): (Arc<OwnedFd>, ReadRange),
-    buffer: Vec<u8>,
-) -> Option<Done> {
+fn ask(ring: &mut Reads<Reading>, reading: Reading, file: Arc<OwnedFd>, buffer: Vec<u8>) -> Option<Done> {
+    let range = reading.range;
     let (reading, buffer) = ring.start(reading, file, range, buffer).err()?;
     Some(read_done(&reading, (buffer, 0), ReadOutcome::Failed(Errno::BUSY)))
 }
@@ -115,15 +108,18 @@ fn ask(
 /// A read has come to its end; nothing, where it begins anew.
 fn finish(worker: &mut FileReader, ring: &mut Reads<Reading>, done: ReadDone<Reading>) -> Option<Done> {
     let ReadDone { ticket: mut reading, buffer, from, outcome } = done;
+    let ReadRange { offset, length, alignment, .. } = reading.range;
     let outcome = match outcome {
-        Ok(()) => worker.look_after(&reading.source, reading.offset, (reading.length, buffer.len() - from)),
+        Ok(()) => worker.look_after(&reading.source, offset, (length, buffer.len() - from)),
         // This file system reads only by its cache, whatever it said when the file was opened.
-        Err(Errno::OPNOTSUPP | Errno::INVAL) if reading.is_direct && reading.source.file().is_some() => {
-            let file = Arc::clone(reading.source.file()?);
-            reading.is_direct = false;
-            let (offset, length) = (reading.offset, reading.length);
-            return ask(ring, reading, (file, ReadRange { offset, length, alignment: 1, aside: true }), buffer);
-        }
+        Err(Errno::OPNOTSUPP | Errno::INVAL) if alignment > 1 => match worker.open(&reading.source) {
+            Ok(file) => {
+                let file = Arc::clone(file);
+                (reading.range.alignment, reading.range.aside) = (1, true);
+                return ask(ring, reading, file, buffer);
+            }
+            Err(outcome) => outcome,
+        },
         Err(why) => ReadOutcome::Failed(why),
     };
     Some(read_done(&reading, (buffer, from), outcome))
@@ -131,14 +127,14 @@ fn finish(worker: &mut FileReader, ring: &mut Reads<Reading>, done: ReadDone<Rea
 
 /// Reads, and waits for that.
 fn read_now(worker: &mut FileReader, reading: &Reading, mut buffer: Vec<u8>) -> Done {
-    let outcome = worker.read(&reading.source, reading.offset, reading.length, &mut buffer);
+    let outcome = worker.read(&reading.source, reading.range.offset, reading.range.length, &mut buffer);
     read_done(reading, (buffer, 0), outcome)
 }
 
 fn read_done(reading: &Reading, (buffer, from): (Vec<u8>, usize), outcome: ReadOutcome) -> Done {
     if let Some(began) = reading.began {
         let length = (buffer.len() - from) as u64;
-        probes::file_read::fire(reading.source.path(), reading.offset, length, nanoseconds(began));
+        probes::file_read::fire(reading.source.path(), reading.range.offset, length, nanoseconds(began));
     }
     let device = reading.source.identity().device;
     Done::Read(ReadAnswer { whom: reading.whom, device, buffer, from, outcome })
@@ -157,7 +153,8 @@ pub fn serve(worker: &mut FileReader, job: Job) -> Done {
         }
         Job::Read { whom, source, offset, length, buffer } => {
             let began = probes::file_read::is_traced().then(instant);
-            read_now(worker, &Reading { whom, source, offset, length, is_direct: false, began }, buffer)
+            let range = ReadRange { offset, length, alignment: 1, aside: false };
+            read_now(worker, &Reading { whom, source, range, began }, buffer)
         }
         Job::Look { work, source } => {
             let outcome = worker.open(&source).err();

@@ -14,7 +14,7 @@ use exchange::{About, ExchangeId, Replies};
 use features::ErrorLevel;
 use files::FileFault;
 use semantics::{Known, Request};
-use std::io::Write;
+use std::io::{self, Write};
 
 /// Bytes of a line, at most (`NGX_MAX_ERROR_STR` of nginx).
 const LINE_MAX: usize = 2_048;
@@ -120,22 +120,26 @@ impl Engine {
     pub(super) fn tell_of_fault(&mut self, fault: &FileFault) {
         // Without its slash below the root of all files.
         let slash: &[u8] = if fault.path.first() == Some(&b'/') { b"" } else { b"/" };
-        let mut text = [b"pread() \"", slash, &*fault.path, b"\" failed ("].concat();
-        let why = std::io::Error::from(fault.why).to_string();
-        let why = why.split(" (os error").next().unwrap_or_default();
-        let _ = write!(text, "{}: {why})", fault.why.raw_os_error());
+        let mut text = failed("pread()", &[slash, &fault.path].concat(), &fault.why.into());
         let clock = &self.rest.clock;
-        match fault.waiter.and_then(|token| self.rest.requests.get_mut(token)) {
-            Some(state) => {
-                // Looking for it once more would not help.
-                (state.wait.again.sent, state.wait.again.failed) = (true, true);
-                let Some(request) = &state.request else { return };
+        if let Some(state) = fault.waiter.and_then(|token| self.rest.requests.get_mut(token)) {
+            // Looking for it once more would not help.
+            (state.wait.again.sent, state.wait.again.failed) = (true, true);
+            if let Some(request) = &state.request {
                 text.extend_from_slice(b" while sending response to client");
-                tell((&self.loaded, state), &request.get(), clock, (ErrorLevel::CRIT, || text));
+                return tell((&self.loaded, state), &request.get(), clock, (ErrorLevel::CRIT, || text));
             }
-            None => tell_of_process(&self.loaded, clock, ErrorLevel::CRIT, &text),
         }
+        tell_of_process(&self.loaded, clock, ErrorLevel::CRIT, &text);
     }
+}
+
+/// That a call for a path failed, and why, as nginx tells it.
+pub(super) fn failed(call: &str, path: &[u8], why: &io::Error) -> Vec<u8> {
+    let told = why.to_string();
+    let word = told.split(" (os error").next().unwrap_or(&told);
+    let number = why.raw_os_error().unwrap_or_default();
+    [call.as_bytes(), b" \"", path, format!("\" failed ({number}: {word})").as_bytes()].concat()
 }
 
 /// Tells what is no request's, in the process's own logs.
@@ -306,5 +310,11 @@ mod tests {
     fn a_line_is_one_and_not_long() {
         assert_eq!(shown(b"a\nb\x7f\xc3\xbc"), b"a\\x0Ab\\x7F\xc3\xbc");
         assert_eq!(shown(&[b'\n'; 5_000]).len(), LINE_MAX);
+    }
+
+    #[test]
+    fn what_fails_is_told_as_nginx_tells_it() {
+        let why = io::Error::from_raw_os_error(2);
+        assert_eq!(failed("realpath()", b"/x", &why), b"realpath() \"/x\" failed (2: No such file or directory)");
     }
 }

@@ -2,10 +2,10 @@
 //! out before anything of the place is asked for; it is looked for again in each second
 //! in which it is needed.
 
+use super::errors::failed;
 use super::runner::{Flow, Runner};
 use super::waits::On;
 use features::ErrorLevel;
-use std::io;
 
 impl Runner<'_> {
     /// Finds out where the root of the place lies, once for each place that the request
@@ -19,7 +19,7 @@ impl Runner<'_> {
         if let Some((asked, found)) = self.files.take_real_path(self.token) {
             self.state.wait.waited = false;
             if let Err(why) = &found {
-                self.tell(ErrorLevel::CRIT, || failed(&asked, why));
+                self.tell(ErrorLevel::CRIT, || failed("realpath()", &asked, why));
             }
             loaded.real_roots.borrow_mut().put(asked, found.ok(), second);
         }
@@ -32,24 +32,5 @@ impl Runner<'_> {
         };
         self.state.wait.inner = Some(mark);
         Some(Flow::Waits(On::Helper))
-    }
-}
-
-/// As nginx tells it.
-fn failed(path: &[u8], why: &io::Error) -> Vec<u8> {
-    let told = why.to_string();
-    let word = told.split(" (os error").next().unwrap_or(&told);
-    let number = why.raw_os_error().unwrap_or_default();
-    [b"realpath() \"", path, format!("\" failed ({number}: {word})").as_bytes()].concat()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_fails_is_told_as_nginx_tells_it() {
-        let why = io::Error::from_raw_os_error(2);
-        assert_eq!(failed(b"/x", &why), b"realpath() \"/x\" failed (2: No such file or directory)");
     }
 }
