@@ -2,7 +2,7 @@
 //!
 //! Each sets `errno` as the C library's own does.
 
-use core::ffi::{c_int, c_long, c_void};
+use core::ffi::{c_int, c_long};
 use posix::{Errno, Result};
 
 /// Makes a system call.
@@ -45,11 +45,25 @@ pub fn is_nonblocking(fd: c_int) -> bool {
     call!(SYS_fcntl, fd, libc::F_GETFL, 0) & c_long::from(libc::O_NONBLOCK) != 0
 }
 
-/// A descriptor that nothing can be done with but to close it: its number is taken.
-pub fn placeholder() -> Result<c_int> {
-    let flags = libc::O_PATH | libc::O_CLOEXEC;
-    let fd = int(call!(SYS_openat, libc::AT_FDCWD, c"/".as_ptr(), flags, 0));
-    if fd < 0 { Err(Errno(errno())) } else { Ok(fd) }
+/// Whether a descriptor is an epoll set, which does not watch `nobody`.
+///
+/// # Errors
+/// The kernel's: it refuses a descriptor that nobody has by `EBADF`, and then by `EINVAL` what is no
+/// set.
+pub fn is_set(fd: c_int, nobody: c_int) -> Result<()> {
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    let found = call!(SYS_epoll_ctl, fd, libc::EPOLL_CTL_DEL, nobody, &raw mut event);
+    match errno() {
+        errno if found < 0 && errno != libc::ENOENT => Err(Errno(errno)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a descriptor is ready, or has an error; a file always is.
+pub fn is_ready(fd: c_int, events: i16) -> bool {
+    let mut entry = libc::pollfd { fd, events, revents: 0 };
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    call!(SYS_ppoll, &raw mut entry, 1, &raw const now, 0usize, 8usize) != 0
 }
 
 /// Closes a descriptor of the kernel's.
@@ -63,12 +77,6 @@ pub fn result(outcome: Result<i64>) -> i64 {
         set_errno(errno);
         -1
     })
-}
-
-/// Whether memory may be at an address: not at null, nor where no program of this machine has any.
-pub fn is_plausible(at: *const c_void) -> bool {
-    let address = at.addr();
-    address != 0 && address >> 47 == 0
 }
 
 /// Whether some process listens on a port, by the kernel's tables of this network namespace: the

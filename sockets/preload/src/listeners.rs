@@ -26,8 +26,7 @@ pub fn bound(fd: c_int) -> Option<SocketAddr> {
     if call!(SYS_getsockname, fd, &raw mut storage, &raw mut len) < 0 {
         return None;
     }
-    // SAFETY: the storage is a local of at least the length that the kernel says.
-    unsafe { address::read((&raw const storage).cast(), len) }.ok()
+    address::read((&raw const storage).cast(), len).ok()
 }
 
 /// Whether a listening socket of the kernel is one whose connections are to come by our stack.

@@ -3,6 +3,7 @@
 use crate::descriptors::{close_between, let_go};
 use crate::kernel::{self, call, int};
 use crate::marks::{Mark, marked, set_mark};
+use crate::placeholders;
 use crate::worker::{self, Place, place};
 use core::ffi::{CStr, c_char, c_int};
 use libc::pid_t;
@@ -106,6 +107,7 @@ fn variable(name: &str) -> Option<String> {
 /// A child owns nothing of its parent's connections; listeners are its own, too.
 extern "C" fn on_child() {
     worker::forget();
+    placeholders::forget();
     for (fd, mark) in marked(0, u32::MAX) {
         match mark {
             Mark::Connection | Mark::Set => set_mark(fd, Mark::Foreign),

@@ -1,10 +1,16 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
 use crate::any_link::AnyLink;
-use crate::figures::{Column, Counted, Told};
-use crate::given::{Given, OwnPorts, SharedLedger, mac_of, seeds};
-use crate::kernel::{self, call, is_listened_on};
+use crate::deputy::{self, Rest};
+use crate::figures::{Column, Counted, Told, losses};
+use crate::given::{Given, OwnPorts, SharedLedger, mac_of, new_stack, seeds};
+use crate::kernel::is_listened_on;
 use crate::marks::{Mark, set_mark};
+use crate::place::leaving;
+pub use crate::place::{Place, place, say, set_place};
+use crate::signals::{Signals, as_set};
+pub use crate::waited::patience;
+use crate::waited::{Waited, readable};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::ptr;
@@ -14,9 +20,8 @@ use cpu::Clock;
 use link::{Link, LinkState, Reopened};
 use posix::{Attempt, Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
 use seats::Terms;
-use sharing::{PassingCounters, SeatedLink};
+use sharing::SeatedLink;
 use silo::Silo;
-use stack::{Address, Config, LinkOffload, Stack};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -31,12 +36,24 @@ const MOST_LOST: usize = 256;
 /// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
 const MOST_PENDING: usize = 16 * 1448;
 
+/// The last turn was just now: who asks again within this gets the same answer.
+const JUST_NOW: Duration = Duration::from_micros(20);
+
+/// Turns that the deputy takes in a row: the program's thread may come back and wait for it.
+const MOST_TURNS: usize = 8;
+
 /// A worker.
 pub struct SeatedWorker {
     silo: Silo<SeatedLink<AnyLink>, SocketTable>,
     carrier: LinkState,
     /// When the link was last looked after.
     looked_after: Time,
+    /// When the last turn began.
+    turned: Time,
+    /// The program has done something since that peers are to hear of.
+    to_leave: bool,
+    /// Signals while a call waits.
+    signals: Signals,
     /// The last turn left something to do.
     more: bool,
     deadline: Time,
@@ -61,9 +78,6 @@ pub struct SeatedWorker {
     has_lost: bool,
 }
 
-/// Descriptors that a wait is about, where the caller has few.
-const MOST_WAITED: usize = 8;
-
 impl SeatedWorker {
     fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
         let seats::Seat { text, descriptors, held } = seats::ask_for_seat(channel)?;
@@ -74,17 +88,8 @@ impl SeatedWorker {
         let ledger = SharedLedger { memory: Arc::clone(&memory), seat: number };
         let link = SeatedLink::new(link, receiving, memory, number, bells)?;
         let capabilities = link.capabilities();
-        let mut config = Config::new(mac, capabilities.mtu);
-        let own = terms.addresses.iter().map(|own| Address { ip: own.address, prefix_len: own.prefix });
-        config.addresses = own.collect();
-        config.gateways.clone_from(&terms.gateways);
-        config.shared_frames = capabilities.shared_frames;
-        config.tcp = tcp::Config { nagle: true, ..tcp::Config::default() };
-        config.detection = stack::Detection::Announce;
-        config.steered = true;
-        let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
         let now = Clock.now();
-        let mut stack = Stack::new(config, offload, &seeds(&secrets), now);
+        let mut stack = new_stack(terms, (mac, &capabilities), &seeds(&secrets), now);
         stack.share_listeners();
         stack.set_return_path(Box::new(OwnPorts { seat: number, seats }));
         stack.on_link_up();
@@ -96,6 +101,9 @@ impl SeatedWorker {
             silo,
             carrier: LinkState::Up,
             looked_after: now,
+            turned: now,
+            to_leave: false,
+            signals: Signals::default(),
             more: true,
             deadline: now,
             counted: Counted::default(),
@@ -127,8 +135,17 @@ impl SeatedWorker {
     #[inline]
     pub fn turn(&mut self) {
         let now = Clock.now();
+        deputy::note_turn(now);
+        self.take_turn(now);
+    }
+
+    /// The same in whichever thread it is.
+    #[inline]
+    fn take_turn(&mut self, now: Time) {
         self.counted.on_turn(now.since(self.computes_since));
         self.computes_since = now;
+        self.turned = now;
+        self.to_leave = false;
         let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed;
         if is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes() {
             self.look_after_link(now);
@@ -250,48 +267,95 @@ impl SeatedWorker {
         }
     }
 
-    /// Takes a turn if anything waits to leave.
-    pub fn turn_if_pending(&mut self) {
-        if self.silo.app.pending() > 0 {
+    /// The program has written, or finished: at once it leaves where more of the same does not follow
+    /// and nobody else waits for the program, for all that it was last told of has its answer. So what
+    /// comes of one look for events leaves together, and who then computes keeps nobody waiting. Else
+    /// it leaves with the next wait, with so many bytes, or by the deputy.
+    #[inline]
+    pub fn leave_soon(&mut self, more: bool) {
+        self.to_leave = true;
+        if self.silo.app.pending() >= MOST_PENDING || (!more && self.silo.app.is_all_answered()) {
             self.turn();
         }
     }
 
+    /// Whether anything that the program did waits to leave.
+    #[inline]
+    pub const fn has_to_leave(&self) -> bool {
+        self.to_leave || self.silo.app.pending() > 0
+    }
+
+    /// Takes a turn unless one was taken just now: a program that asks again and again, and never
+    /// waits, hears what has come. Whether it took one.
+    pub fn turn_if_stale(&mut self) -> bool {
+        let stale = Clock.now().since(self.turned) >= JUST_NOW;
+        if stale {
+            self.turn();
+        }
+        stale
+    }
+
+    /// The same of a call that finds nothing to be done: what was written leaves as well.
+    pub fn turn_if_idle(&mut self) -> bool {
+        if self.has_to_leave() {
+            self.turn();
+            return true;
+        }
+        self.turn_if_stale()
+    }
+
+    /// What the deputy does while the program's thread is away: turns, and then the descriptors and
+    /// the time that have it take more.
+    fn attend(&mut self) -> Rest {
+        for _ in 0..MOST_TURNS {
+            self.take_turn(Clock.now());
+            if !self.more {
+                break;
+            }
+        }
+        if self.more {
+            return Rest::default();
+        }
+        let due = self.deadline.min(self.silo.stack_deadline()).since(Clock.now());
+        let longest = if self.has_lost { LOOK_AFTER_LINK } else { LONGEST_SLEEP };
+        let mut fds = Vec::new();
+        let nap = self.silo.link.arm(&mut |fd| fds.push(readable(fd.as_raw_fd())));
+        Rest { fds, timeout: due.min(nap).min(longest) }
+    }
+
     /// Sleeps until a frame comes, `also` is ready, a timer of the stack is due or the time is up.
-    /// `mask` counts meanwhile, as in ppoll(2).
+    /// `mask` counts meanwhile, as in ppoll(2). Whether any of `also` is ready.
     ///
     /// # Errors
     /// `EINTR`.
-    pub fn wait(&mut self, also: &[libc::pollfd], timeout: Duration, mask: *const libc::sigset_t) -> Result<()> {
+    pub fn wait(&mut self, also: &[libc::pollfd], timeout: Duration, mask: *const libc::sigset_t) -> Result<bool> {
         if self.more {
-            return Ok(());
+            return Ok(false);
         }
-        let now = Clock.now();
-        let due = self.deadline.min(self.silo.stack_deadline()).since(now);
-        let mut few = [libc::pollfd { fd: -1, events: 0, revents: 0 }; MOST_WAITED];
-        let mut many = Vec::new();
-        let fds = if also.len() < MOST_WAITED / 2 {
-            &mut few[..]
-        } else {
-            many.resize(also.len() + MOST_WAITED, few[0]);
-            &mut many
-        };
-        let (of_caller, of_link) = fds.split_at_mut(also.len());
-        of_caller.copy_from_slice(also);
-        let mut places = of_link.iter_mut();
-        let nap = self.silo.link.arm(&mut |fd| {
-            if let Some(place) = places.next() {
-                *place = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            }
-        });
+        let due = self.deadline.min(self.silo.stack_deadline()).since(Clock.now());
         let longest = if self.has_lost { LOOK_AFTER_LINK } else { LONGEST_SLEEP };
-        let timeout = timeout.min(due).min(nap).min(longest);
-        let timeout =
-            libc::timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
-        // The kernel's own set has 8 bytes; it writes what is left of the time, which is a local.
-        let found = call!(SYS_ppoll, fds.as_mut_ptr(), fds.len(), &raw const timeout, mask, 8usize);
+        let mut fds = Waited::new(also);
+        let nap = self.silo.link.arm(&mut |fd| fds.add(fd.as_raw_fd()));
+        let own = self.signals.hold();
+        let mask = if mask.is_null() { as_set(&own) } else { mask };
+        deputy::begin_sleep();
+        let ready = fds.wait(timeout.min(due).min(nap).min(longest), mask);
+        deputy::end_sleep();
         self.computes_since = Clock.now();
-        if found < 0 && kernel::errno() == libc::EINTR { Err(Errno(libc::EINTR)) } else { Ok(()) }
+        ready
+    }
+
+    /// The same of a call that goes on, if `goes_on` says so, when a signal has come whose handler was
+    /// installed with `SA_RESTART`: whether one has.
+    fn wait_in_call(&mut self, timeout: Duration, goes_on: bool) -> Result<bool> {
+        let Some((blocked, told_by)) = goes_on.then(|| self.signals.restarting()).flatten() else {
+            return self.wait(&[], timeout, ptr::null()).map(|_| false);
+        };
+        let signalled = self.wait(&[readable(told_by)], timeout, as_set(&blocked))?;
+        if signalled {
+            self.signals.handle();
+        }
+        Ok(signalled)
     }
 
     /// Whether the last turn left something to do at once.
@@ -300,7 +364,7 @@ impl SeatedWorker {
     }
 
     /// Makes attempts of a call, and takes turns between them, until it comes to something or the
-    /// time is up; without time there is one attempt.
+    /// time is up; without time there are two attempts at most, if the first was not just after a turn.
     ///
     /// # Errors
     /// The call's, `EAGAIN` for a time that is up, `EINTR`.
@@ -309,24 +373,35 @@ impl SeatedWorker {
         timeout: Option<Duration>,
         mut attempt: impl FnMut(&mut Calls<'_>) -> Attempt<T>,
     ) -> Result<T> {
+        self.block_unless_signalled(timeout, |calls, _| attempt(calls))
+    }
+
+    /// The same of a call that a signal ends when it has come to something, even if it would go on
+    /// otherwise: attempts are told that one has come. With a time of its own none goes on (signal(7)).
+    pub fn block_unless_signalled<T>(
+        &mut self,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Calls<'_>, bool) -> Attempt<T>,
+    ) -> Result<T> {
         let until = timeout.map_or(Time::MAX, |timeout| Clock.now() + timeout);
+        let mut signalled = false;
         loop {
-            if let Some(done) = attempt(&mut self.calls())? {
+            if let Some(done) = attempt(&mut self.calls(), signalled)? {
                 return Ok(done);
             }
             if timeout == Some(Duration::ZERO) {
-                self.turn_if_pending();
-                return Err(Errno(libc::EAGAIN));
+                let again = if self.turn_if_idle() { attempt(&mut self.calls(), signalled)? } else { None };
+                return again.ok_or(Errno(libc::EAGAIN));
             }
             self.turn();
-            if let Some(done) = attempt(&mut self.calls())? {
+            if let Some(done) = attempt(&mut self.calls(), signalled)? {
                 return Ok(done);
             }
             let left = until.since(Clock.now());
             if left.is_zero() {
                 return Err(Errno(libc::EAGAIN));
             }
-            self.wait(&[], left, ptr::null())?;
+            signalled |= self.wait_in_call(left, timeout.is_none())?;
         }
     }
 
@@ -362,13 +437,8 @@ impl SeatedWorker {
 
     /// The operator hears of frames that were lost between workers, if any were.
     fn tell_losses(&self) {
-        let PassingCounters { ring_full, limited, nonsense, passed, .. } = *self.silo.link.passing();
-        if ring_full + limited + nonsense > 0 {
-            say(&format!(
-                "process {} lost frames between workers: {ring_full} of {passed} that were another's, for its ring was \
-                 full; {limited} were not told to all; {nonsense} rings held nonsense",
-                std::process::id()
-            ));
+        if let Some(sentence) = losses(self.silo.link.passing()) {
+            say(&sentence);
         }
     }
 
@@ -383,43 +453,23 @@ impl SeatedWorker {
 /// longer, and no process waits.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
-/// The longest sleep: signals that come just before are seen after it.
+/// The longest sleep: a look at the link is due now and then.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
-
-/// What this process was told when it began.
-pub struct Place {
-    pub terms: Terms,
-    pub channel: c_int,
-}
 
 struct Shared<T>(UnsafeCell<Option<T>>);
 
-// SAFETY: PLACE is written by the constructor, before there is another thread, and read from then
-// on. WORKER is touched by the thread alone whose HERE is set, as `with` sees to.
+// SAFETY: WORKER is touched by the thread alone whose HERE is set, as `with` sees to, and by the
+// deputy while that is in no call.
 unsafe impl<T> Sync for Shared<T> {}
 
-static PLACE: Shared<Place> = Shared(UnsafeCell::new(None));
 static WORKER: Shared<SeatedWorker> = Shared(UnsafeCell::new(None));
 
 /// Some thread of this process has the worker.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// This thread has the worker; whether it is in use: a signal's handler came between.
+    /// This thread has the worker.
     static HERE: Cell<bool> = const { Cell::new(false) };
-    static BUSY: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Where this process is, if it runs on our stack.
-pub fn place() -> Option<&'static Place> {
-    // SAFETY: nobody writes it any more.
-    unsafe { (*PLACE.0.get()).as_ref() }
-}
-
-/// Called once, before the program begins.
-pub fn set_place(place: Place) {
-    // SAFETY: there is no other thread yet, and nobody holds a reference.
-    unsafe { *PLACE.0.get() = Some(place) }
 }
 
 /// Whether this thread has the worker.
@@ -438,17 +488,35 @@ pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
     if !HERE.get() {
         return elsewhere();
     }
-    if BUSY.replace(true) {
-        return Err(Errno(libc::EAGAIN));
-    }
-    // SAFETY: this thread alone has HERE set, and BUSY keeps its own calls apart.
-    let worker = unsafe { (*WORKER.0.get()).as_mut() };
-    let outcome = worker.map_or(Err(Errno(libc::EOPNOTSUPP)), |worker| {
+    with_uncounted(|worker| {
         worker.counted.calls += 1;
         act(worker)
+    })
+}
+
+/// The same, which is no call of the program's for a connection.
+#[inline]
+pub fn with_uncounted<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
+    if !deputy::begin_call() {
+        return Err(Errno(libc::EAGAIN));
+    }
+    // SAFETY: this thread alone has HERE set, and a call that has begun is the only one, with the
+    // deputy waiting.
+    let worker = unsafe { (*WORKER.0.get()).as_mut() };
+    let outcome = worker.map_or(Err(Errno(libc::EOPNOTSUPP)), |worker| {
+        let outcome = act(worker);
+        worker.signals.release();
+        outcome
     });
-    BUSY.set(false);
+    deputy::end_call();
     outcome
+}
+
+/// What the deputy does while the worker's thread is in no call.
+fn attend() -> Rest {
+    // SAFETY: the deputy calls it while the worker's thread is in no call and waits before the next,
+    // and nothing in a worker is bound to a thread.
+    unsafe { (*WORKER.0.get()).as_mut() }.map_or_else(Rest::default, SeatedWorker::attend)
 }
 
 /// A thread that is not the worker has called for one of its connections, or there is no worker.
@@ -481,7 +549,8 @@ pub fn become_worker() -> Result<()> {
     // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
     // program, and then calls on it fail.
     let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-    match SeatedWorker::open(&place.terms, channel) {
+    // A driver may have threads, too.
+    match deputy::without_signals(|| SeatedWorker::open(&place.terms, channel)) {
         Ok(worker) => {
             // SAFETY: TAKEN was ours to take, so no thread has the worker, and none holds a reference.
             unsafe { *WORKER.0.get() = Some(worker) };
@@ -491,6 +560,9 @@ pub fn become_worker() -> Result<()> {
                 Ok(())
             });
             debug_assert!(owned.is_ok(), "this thread has the worker");
+            if let Err(why) = deputy::start(attend) {
+                say(&format!("process {} answers nobody while it computes: {why}", std::process::id()));
+            }
             // SAFETY: the function is one of this library, which is not unloaded.
             unsafe { libc::atexit(on_exit) };
             Ok(())
@@ -504,6 +576,7 @@ pub fn become_worker() -> Result<()> {
 }
 
 extern "C" fn on_exit() {
+    leaving();
     let left = with(|worker| {
         worker.leave();
         Ok(())
@@ -515,26 +588,10 @@ extern "C" fn on_exit() {
 /// This process is a child: the worker is its parent's.
 pub fn forget() {
     HERE.set(false);
-    BUSY.set(false);
+    deputy::forget();
     TAKEN.store(false, Ordering::Relaxed);
     // SAFETY: of the parent's threads this one alone is left, which is in no call. What the worker
     // holds is not dropped: descriptors and memory are copies, and dropping might say something to
     // the link.
     unsafe { ptr::write(WORKER.0.get(), None) };
-}
-
-/// Tells the operator, by the keeper.
-pub fn say(sentence: &str) {
-    if let Some(place) = place() {
-        // SAFETY: as in `become_worker`.
-        let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-        let said = seats::ask(channel, &seats::Ask::Say(sentence.to_owned()), None);
-        // There is nobody else to tell.
-        let _ = said;
-    }
-}
-
-/// How long a call on a descriptor may wait.
-pub fn patience(nonblocking: bool, timeout: Option<Duration>) -> Option<Duration> {
-    if nonblocking { Some(Duration::ZERO) } else { timeout }
 }

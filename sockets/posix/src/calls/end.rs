@@ -85,6 +85,7 @@ impl Calls<'_> {
             self.table.watches.remove(socket.watches, &mut socket.watches);
         }
         if let Kind::Stream(mut stream) = socket.kind {
+            self.table.looks.answered(&mut stream);
             let unread = stream.readable() > 0;
             stream.inbox.clear(&mut self.table.spares);
             if stream.closed.is_some() {
@@ -151,7 +152,8 @@ impl Calls<'_> {
             return Err(Errno(libc::EINVAL));
         }
         let (read, write) = (how != libc::SHUT_WR, how != libc::SHUT_RD);
-        let outcome = match &mut self.socket_mut(fd)?.kind {
+        let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
+        let outcome = match &mut socket.kind {
             Kind::Fresh(past) => {
                 past.deaf |= read;
                 past.finished |= write;
@@ -173,6 +175,7 @@ impl Calls<'_> {
             Kind::Stream(stream) => {
                 stream.told = Told::Connected;
                 stream.deaf |= read;
+                self.table.looks.answered(stream);
                 stream.finished |= write;
                 let id = stream.id;
                 if write {
