@@ -30,6 +30,8 @@ static BUSY: AtomicBool = AtomicBool::new(false);
 static AT_WORK: AtomicU32 = AtomicU32::new(IDLE);
 /// When the worker's thread took its last turn, in the clock's nanoseconds.
 static LAST_TURN: AtomicU64 = AtomicU64::new(0);
+/// The worker's thread is amid fork(2), and no other call.
+static FORKS: AtomicBool = AtomicBool::new(false);
 /// The worker's thread sleeps in a call of ours.
 static ASLEEP: AtomicBool = AtomicBool::new(false);
 /// The deputy waits until it does not.
@@ -120,8 +122,23 @@ fn wait_for_deputy() {
     }
 }
 
+/// The worker's thread forks: the child is to have a copy of no turn that is half taken.
+pub fn begin_fork() {
+    if begin_call() {
+        FORKS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The child is made. One that is made amid a call leaves that to the call.
+pub fn end_fork() {
+    if FORKS.swap(false, Ordering::Relaxed) {
+        end_call();
+    }
+}
+
 /// This process is a child: it has no deputy, whatever its parent's did.
 pub fn forget() {
+    FORKS.store(false, Ordering::Relaxed);
     BUSY.store(false, Ordering::Relaxed);
     ASLEEP.store(false, Ordering::Relaxed);
     AT_WORK.store(IDLE, Ordering::Relaxed);

@@ -1,10 +1,11 @@
 //! The process begins, and has children.
 
+use crate::deputy;
 use crate::descriptors::{close_between, let_go};
 use crate::kernel::{self, call, int};
 use crate::marks::{Mark, marked, set_mark};
 use crate::placeholders;
-use crate::worker::{self, Place, place};
+use crate::worker::{self, Place, is_here, place};
 use core::ffi::{CStr, c_char, c_int};
 use libc::pid_t;
 use seats::{CHANNEL, TERMS, Terms};
@@ -23,8 +24,8 @@ extern "C" fn begin() {
         KEPT.get_or_init(|| kept.collect());
         set_mark(place.channel, Mark::Own);
         worker::set_place(place);
-        // SAFETY: the function is one of this library, which is not unloaded.
-        unsafe { libc::pthread_atfork(None, None, Some(on_child)) };
+        // SAFETY: the functions are of this library, which is not unloaded.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(on_child)) };
     }
 }
 
@@ -102,6 +103,18 @@ fn variable(name: &str) -> Option<String> {
     }
     // SAFETY: not null, and a string of the environment.
     Some(unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
+}
+
+extern "C" fn before_fork() {
+    if is_here() {
+        deputy::begin_fork();
+    }
+}
+
+extern "C" fn after_fork() {
+    if is_here() {
+        deputy::end_fork();
+    }
 }
 
 /// A child owns nothing of its parent's connections; listeners are its own, too.
