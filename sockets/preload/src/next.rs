@@ -45,7 +45,9 @@ pub(crate) use next;
 
 /// Functions of the C library's before which something is done: `$first` of it.
 macro_rules! before {
-    ($first:path: $($(#[doc = $what:literal])+ $name:ident, $text:literal, ($($argument:ident: $type:ty),*) -> $result:ty;)+) => {
+    ($first:path:
+        $($(#[doc = $what:literal])+ $name:ident, $text:literal, ($($argument:ident: $type:ty),*) -> $result:ty;)+
+    ) => {
         $($(#[doc = $what])+
         ///
         /// # Safety

@@ -49,11 +49,13 @@ fn passed(control: &[u8]) -> impl Iterator<Item = c_int> {
         let (head, _) = rest.split_at_checked(HEAD)?;
         let word = |at: usize| head[at..at + 4].first_chunk().map(|word| i32::from_ne_bytes(*word));
         let len = head.first_chunk().map(|word| usize::from_ne_bytes(*word))?;
-        let what = (word(core::mem::offset_of!(cmsghdr, cmsg_level)), word(core::mem::offset_of!(cmsghdr, cmsg_type)));
+        let level = word(core::mem::offset_of!(cmsghdr, cmsg_level));
+        let kind = word(core::mem::offset_of!(cmsghdr, cmsg_type));
         let data = rest.get(HEAD..len)?;
         // Each begins where a word of the machine's may.
         rest = rest.get(len.next_multiple_of(size_of::<usize>())..).unwrap_or_default();
-        Some(if what == (Some(libc::SOL_SOCKET), Some(libc::SCM_RIGHTS)) { data } else { &[] })
+        let is_rights = (level, kind) == (Some(libc::SOL_SOCKET), Some(libc::SCM_RIGHTS));
+        Some(if is_rights { data } else { &[] })
     });
     each.flat_map(|data| data.chunks_exact(size_of::<c_int>()))
         .filter_map(|fd| fd.first_chunk().map(|fd| c_int::from_ne_bytes(*fd)))
@@ -64,8 +66,8 @@ fn refuse() -> Result<()> {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         say(&format!(
-            "process {} has passed a connection to another process (SCM_RIGHTS), and got EOPNOTSUPP: connections on our \
-             stack are one process's",
+            "process {} has passed a connection to another process (SCM_RIGHTS), and got EOPNOTSUPP: connections on \
+             our stack are one process's",
             std::process::id()
         ));
     }

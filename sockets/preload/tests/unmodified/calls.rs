@@ -166,8 +166,8 @@ say('and after:', len(inner.poll(0)), s.recv(9), p.poll(0), inner.poll(0))
 libc.splice.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
 s = connect(8101)
 os.write(pipe[1], b'spliced')
-say('splice:', libc.splice(pipe[0], None, s.fileno(), None, 100, 0), libc.splice(s.fileno(), None, pipe[1], None, 100, 0),
-    os.read(pipe[0], 20))
+ends = (pipe[0], None, s.fileno(), None), (s.fileno(), None, pipe[1], None)
+say('splice:', *(libc.splice(*two, 100, 0) for two in ends), os.read(pipe[0], 20))
 "#;
 
 /// Accepts at a port of the kernel's, and serves each connection on a thread of its own.
