@@ -3,7 +3,7 @@
 use crate::kernel::{self, call, int, result};
 use crate::listeners::adopt;
 use crate::marks::{MOST, Mark, mark, set_mark};
-use crate::memory::{self, Access, check};
+use crate::memory::{self, Access, check, is_there};
 use crate::watches::{is_nested, note};
 use crate::worker::{SeatedWorker, is_here, place, say, with};
 use core::ffi::c_int;
@@ -167,12 +167,19 @@ fn wait(
 ) -> Result<i64> {
     let most = usize::try_from(most).ok().filter(|most| *most > 0).ok_or(Errno(libc::EINVAL))?;
     let room = most.min(MOST_EVENTS);
-    check(Access::Write, events.cast(), room * size_of::<epoll_event>())?;
+    let is_told = is_there(Access::Write, events.cast(), room * size_of::<epoll_event>());
     let until = if timeout == Duration::MAX { Time::MAX } else { Clock.now() + timeout };
     let mut first = true;
     loop {
         worker.turn();
-        let mut count = take_ours(worker, set, events, room)?;
+        let mut count = match is_told {
+            true => take_ours(worker, set, events, room)?,
+            // Who is told of nothing does not hear of it; of the kernel's the kernel finds out.
+            false if worker.calls().events(set, libc::EPOLLIN as u32).is_ok_and(|ready| ready != 0) => {
+                return Err(Errno(libc::EFAULT));
+            }
+            false => 0,
+        };
         // The kernel's have their look when nothing of ours is ready, and every so many turns: then
         // half of the room is theirs.
         if count == 0 || worker.turns().is_multiple_of(TURNS_BETWEEN_LOOKS) {
