@@ -21,7 +21,8 @@
 //! - A child that fork(2) makes of a worker owns nothing of it.
 //!
 //! One thread of a process, the one that took the seat, has the connections; calls of others on
-//! them fail with `EOPNOTSUPP`, and the operator is told.
+//! them fail with `EOPNOTSUPP`, and the operator is told. While it is in no call of ours, the
+//! **deputy**, a thread of this library's, takes the stack's turns.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("`fcntl` and `ioctl` rely on how x86-64 and AArch64 Linux pass variadic arguments");
