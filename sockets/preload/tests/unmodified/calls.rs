@@ -162,6 +162,20 @@ p = select.poll(); p.register(inner, select.POLLIN)
 say('a set that is polled:', [events for _, events in p.poll(1000 * LONG)])
 say('and after:', len(inner.poll(0)), s.recv(9), p.poll(0), inner.poll(0))
 
+# What is set before connect.
+s = socket.socket()
+s.setsockopt(1, socket.SO_REUSEADDR, 1); s.setsockopt(1, 20, struct.pack('ll', 7, 0))
+s.bind(('', 23456)); s.connect((PEER, 8101))
+say('bound, and with a limit:', s.getsockname()[1], struct.unpack('ll', s.getsockopt(1, 20, 16)))
+
+# A listener that is shut down is none, and may be one again.
+l = socket.socket(); l.bind((sys.argv[2], 0)); l.listen(); l.setblocking(False)
+p = select.poll(); p.register(l, select.POLLIN)
+l.shutdown(socket.SHUT_RD)
+say('shut down:', [events for _, events in p.poll(0)], outcome(libc.accept(l.fileno(), None, None)))
+l.listen()
+say('and again:', p.poll(0), outcome(libc.accept(l.fileno(), None, None)))
+
 # What goes from pipes into connections, and out of them.
 libc.splice.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
 s = connect(8101)
@@ -253,14 +267,14 @@ fn a_program_hears_the_same_and_so_does_its_peer() {
         peers.into_iter().for_each(|(port, each)| serve(port, each));
         let mut command =
             Nearside::command(["run", "--link", "tap:near0,addr=10.9.0.1/24", "--addr", "10.9.0.2/24", "--library"]);
-        command.arg(library()).args(["--", "python3", "-c", SCRIPT, "10.9.0.1"]);
+        command.arg(library()).args(["--", "python3", "-c", SCRIPT, "10.9.0.1", "10.9.0.2"]);
         let mut ours = Running::start(&mut command);
-        let kernels = output(Command::new("python3").args(["-c", SCRIPT, "127.0.0.1"]));
+        let kernels = output(Command::new("python3").args(["-c", SCRIPT, "127.0.0.1", "127.0.0.1"]));
         wait_for("the program's end", || ours.has_ended());
         let said = ours.said();
         let (kernel, found): (Vec<&str>, Vec<&str>) = (kernels.lines().collect(), said.lines().collect());
         let all: Vec<_> = kernel.iter().zip(&found).filter(|(kernel, ours)| kernel != ours).collect();
         assert!(all.is_empty() && kernel.len() == found.len(), "the kernel and ours: {all:#?}\n{said}");
-        assert!(kernel.len() == 31 && !kernels.contains("never"), "{kernels}");
+        assert!(kernel.len() == 34 && !kernels.contains("never"), "{kernels}");
     });
 }
