@@ -58,14 +58,16 @@ const fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
-/// Those that are not held back: a thread raises them itself by what it does, or the C library by what
-/// another does (its own are 32 and 33).
+/// Those that are not held back: a thread raises them itself by what it does, the C library by what
+/// another does (its own are 32 and 33), or a driver that is held up by its peer amid a turn (SIGURG:
+/// drivers/memif/src/bell.rs).
 const NEVER_HELD: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGILL)
     | bit(libc::SIGFPE)
     | bit(libc::SIGTRAP)
     | bit(libc::SIGSYS)
+    | bit(libc::SIGURG)
     | bit(32)
     | bit(33);
 
