@@ -4,14 +4,15 @@
 use crate::server::library;
 use interop::{Nearside, Program, Running, in_namespace, output, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-/// What the program does: a line for each thing that it tries. Whoever writes to port 8106 is sent a
-/// signal when that came: by it ends what the program waits for meanwhile, at the latest after a time.
+/// What the program does: a line for each thing that it tries. Whoever writes to port 8106 is sent
+/// signals once that came: by one ends what the program waits for meanwhile, at the latest after a
+/// time. The first may come just before it waits.
 const SCRIPT: &str = r#"
 import ctypes, errno, fcntl, os, select, signal, socket, struct, sys, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -26,38 +27,45 @@ def outcome(result):
 
 # What is written comes while the program is away.
 class Came(Exception): pass
-def on_came(*_): raise Came
-def away(what, act):
-    s = connect(8106)
+def on_came(*_):
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    raise Came
+def tell(s, act):
+    signal.signal(signal.SIGUSR2, on_came)
     try:
         s.sendall(b'%d\n' % os.getpid())
         act()
-        say(what, 'never came')
+        came = 'never came'
     except Came:
-        say(what, 'came')
+        came = 'came'
+    # No signal is under way when the peer has ended.
+    s.shutdown(socket.SHUT_WR)
+    s.recv(1)
+    return came
+def away(what, act): say(what, tell(connect(8106), act))
 def compute():
     end = time.monotonic() + LONG
     while time.monotonic() < end: pass
 def wait_for_child():
-    child = os.fork()
-    if child == 0:
-        time.sleep(LONG)
-        os._exit(0)
-    try: os.waitpid(child, 0)
-    finally: os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 def wait_for_thread():
     thread = threading.Thread(target=time.sleep, args=(LONG,), daemon=True)
     thread.start()
     thread.join()
+# It is there before there is anything to wait for.
+child = os.fork()
+if child == 0:
+    time.sleep(LONG)
+    os._exit(0)
 pipe, pair = os.pipe(), socket.socketpair()
 pair[1].settimeout(None)
-signal.signal(signal.SIGUSR2, on_came)
 away('written, then computed:', compute)
 away('written, then slept:', lambda: time.sleep(LONG))
 away('written, then slept by usleep:', lambda: [libc.usleep(100000) for _ in range(10 * LONG)])
 away('written, then slept by select:', lambda: select.select([], [], [], LONG))
 away('written, then slept by poll:', lambda: select.poll().poll(1000 * LONG))
 away('written, then waited for a child:', wait_for_child)
+os.kill(child, signal.SIGKILL)
 away('written, then read from a pipe:', lambda: os.read(pipe[0], 1))
 away('written, then received from the kernel:', lambda: pair[1].recv(1))
 away('written, then waited for a signal:', signal.pause)
@@ -72,14 +80,9 @@ def amid_events():
         select.select([s], [], [])
         both.register(s, select.EPOLLIN)
     events = both.poll(LONG, 2)
-    try:
-        first.recv(9); first.sendall(b'%d\n' % os.getpid())
-        compute()
-        say('answered amid events, then computed: never came')
-    except Came:
-        say('answered amid events, then computed: came', len(events))
+    first.recv(9)
+    say('answered amid events, then computed:', tell(first, compute), len(events))
 amid_events()
-signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
 # What is asked again and again, without waiting.
 def until(what, is_there):
@@ -232,15 +235,19 @@ fn reset(stream: TcpStream) {
     let _ = stream.peek(&mut [0]);
 }
 
-/// Sends a signal to the process whose number came.
+/// Sends signals to the process whose number came, until it ends the connection.
 fn signal(mut stream: TcpStream) {
     let mut line = String::new();
-    if BufReader::new(&mut stream).read_line(&mut line).is_ok()
-        && let Some(process) = line.trim().parse().ok().and_then(Pid::from_raw)
-    {
+    let read = BufReader::new(&mut stream).read_line(&mut line);
+    let Some(process) = read.ok().and_then(|_| line.trim().parse().ok()).and_then(Pid::from_raw) else { return };
+    stream.set_read_timeout(Some(Duration::from_millis(20))).expect("it is not zero");
+    loop {
         let _ = kill_process(process, Signal::USR2);
+        match stream.read(&mut [0]) {
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            _ => return,
+        }
     }
-    hold(stream);
 }
 
 /// Answers the first line, and does so with the second.

@@ -140,7 +140,7 @@ fn a_program_of_random_calls_hears_the_same() {
         calls::raise_limit();
         let seeds = match number("NEARSIDE_SEED") {
             Some(seed) => seed..seed + 1,
-            None => 0..number("NEARSIDE_SEQUENCES").unwrap_or(30),
+            None => 0..number("NEARSIDE_SEQUENCES").unwrap_or(12),
         };
         let mut found = Vec::new();
         for seed in seeds {
