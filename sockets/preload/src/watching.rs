@@ -1,10 +1,11 @@
 //! Which descriptors are ready: `epoll`, `poll` and `select`, of the kernel's and ours together.
 
+use crate::inherited;
 use crate::kernel::{self, call, int, is_plausible, result};
 use crate::listeners::adopt;
 use crate::marks::{Mark, mark, set_mark};
 use crate::watches::note;
-use crate::worker::{SeatedWorker, is_here, place, with};
+use crate::worker::{SeatedWorker, is_here, place, refuse, with};
 use core::ffi::c_int;
 use core::ptr;
 use core::time::Duration;
@@ -23,6 +24,9 @@ const TURNS_BETWEEN_LOOKS: u64 = 16;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
     let known = event.is_null() || is_plausible(event.cast());
+    if let Err(error) = adopt_set(set) {
+        return int(result(Err(error)));
+    }
     // SAFETY: the caller gives an event where it gives any; it may be unaligned.
     let told = if known && !event.is_null() { Some(unsafe { event.read_unaligned() }) } else { None };
     let ours = match mark(fd) {
@@ -46,6 +50,29 @@ unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut epo
             }
             done
         }
+    }
+}
+
+/// A set that this process has from its parent, with nothing of ours in it but listeners, is its own
+/// from now on.
+fn adopt_set(set: c_int) -> Result<()> {
+    for (fd, events, data) in inherited::take(set).into_iter().flatten() {
+        // One that was closed meanwhile is watched no more.
+        if adopt(fd)? {
+            watch_ours(set, libc::EPOLL_CTL_ADD, fd, events, data)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the kernel alone knows what is ready in a set. Not where a thread asks that has not what is
+/// ours in it, and would wait for ever.
+fn is_kernels(set: c_int) -> Result<bool> {
+    adopt_set(set)?;
+    match mark(set) {
+        _ if is_here() => Ok(false),
+        Mark::Set => Err(refuse("epoll_wait")),
+        _ => Ok(true),
     }
 }
 
@@ -104,8 +131,10 @@ unsafe extern "C" fn epoll_pwait(
     timeout: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    if !is_here() {
-        return int(call!(SYS_epoll_pwait, set, events, most, timeout, mask, 8usize));
+    match is_kernels(set) {
+        Ok(true) => return int(call!(SYS_epoll_pwait, set, events, most, timeout, mask, 8usize)),
+        Ok(false) => {}
+        Err(error) => return int(result(Err(error))),
     }
     int(result(with(|worker| wait(worker, set, (events, most), millis(timeout), mask))))
 }
@@ -122,8 +151,10 @@ unsafe extern "C" fn epoll_pwait2(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    if !is_here() {
-        return int(call!(SYS_epoll_pwait2, set, events, most, timeout, mask, 8usize));
+    match is_kernels(set) {
+        Ok(true) => return int(call!(SYS_epoll_pwait2, set, events, most, timeout, mask, 8usize)),
+        Ok(false) => {}
+        Err(error) => return int(result(Err(error))),
     }
     // SAFETY: the caller gives a time, or none.
     let timeout = unsafe { timeout.as_ref() }.map_or(Duration::MAX, duration);

@@ -1,10 +1,20 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
+mod heir;
+mod lost;
+
+pub use crate::place::{Place, place, say, set_place};
+pub use heir::Heir;
+
+use crate::address::bound;
+use crate::afar::{self, Afar};
 use crate::any_link::AnyLink;
 use crate::figures::{Column, Counted, Told};
 use crate::given::{Given, OwnPorts, SharedLedger, mac_of, seeds};
 use crate::kernel::{self, call, is_listened_on};
 use crate::marks::{Mark, set_mark};
+use crate::{place, refusals};
+use core::any::type_name;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::ptr;
@@ -14,7 +24,7 @@ use cpu::Clock;
 use link::{Link, LinkState, Reopened};
 use posix::{Attempt, Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
 use seats::Terms;
-use sharing::{PassingCounters, SeatedLink};
+use sharing::SeatedLink;
 use silo::Silo;
 use stack::{Address, Config, LinkOffload, Stack};
 use std::io;
@@ -43,12 +53,15 @@ pub struct SeatedWorker {
     counted: Counted,
     /// The program has computed since: the last turn's time, or a sleep's end.
     computes_since: Time,
-    column: Column,
+    /// None in a child that ends its parent's connections: the page is not there.
+    column: Option<Column>,
     /// Ports whose listeners were closed here, while another process listens there: one that has a
     /// seat, or is to have one.
     left_to_others: Vec<u16>,
     /// A listener was closed since the last turn.
     listener_closed: bool,
+    /// A child goes on with it, and this process has it no more.
+    is_left: bool,
     /// Held as long as the seat is this process's.
     held: OwnedFd,
     /// The link's descriptors that the keeper gave, which the link has.
@@ -100,9 +113,10 @@ impl SeatedWorker {
             deadline: now,
             counted: Counted::default(),
             computes_since: now,
-            column: Column::new(page),
+            column: Some(Column::new(page)),
             left_to_others: Vec::new(),
             listener_closed: false,
+            is_left: false,
             held,
             of_link,
             epoch,
@@ -126,9 +140,13 @@ impl SeatedWorker {
     /// Takes a turn: what came is told, what was written leaves.
     #[inline]
     pub fn turn(&mut self) {
+        if self.is_left {
+            return;
+        }
         let now = Clock.now();
         self.counted.on_turn(now.since(self.computes_since));
         self.computes_since = now;
+        self.close_for_others();
         let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed;
         if is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes() {
             self.look_after_link(now);
@@ -146,7 +164,7 @@ impl SeatedWorker {
             self.give_unclaimed();
         }
         self.calls().after_turn();
-        if self.column.is_due(now) {
+        if self.column.as_ref().is_some_and(|column| column.is_due(now)) {
             self.publish(now);
         }
     }
@@ -156,7 +174,9 @@ impl SeatedWorker {
         let Silo { link, stack, app } = &self.silo;
         let (is_up, counters) = (self.carrier == LinkState::Up, link.counters());
         let told = Told { counted: &self.counted, link: (is_up, counters), stack, table: app, passing: link.passing() };
-        self.column.publish(now, &told);
+        if let Some(column) = &mut self.column {
+            column.publish(now, &told);
+        }
     }
 
     /// Connections that nobody accepted before their listener was closed go to a worker whose is
@@ -183,8 +203,12 @@ impl SeatedWorker {
         }
         self.has_lost = looks == 0;
         let state = self.silo.link.poll_control(now);
-        if core::mem::replace(&mut self.carrier, state) == LinkState::Down && state == LinkState::Up {
-            self.silo.stack.on_link_up();
+        let before = core::mem::replace(&mut self.carrier, state);
+        if before != state {
+            if state == LinkState::Up {
+                self.silo.stack.on_link_up();
+            }
+            place::tell_of_link(state);
         }
         if !self.left_to_others.is_empty() {
             self.listener_closed = false;
@@ -239,6 +263,40 @@ impl SeatedWorker {
         self.tell_doors();
         if self.silo.app.has_unclaimed() {
             self.give_unclaimed();
+        }
+    }
+
+    /// Ends what other threads have closed, and resets whom they would have accepted.
+    #[inline]
+    pub fn close_for_others(&mut self) {
+        if afar::is_asked() {
+            self.close_for_others_now();
+        }
+    }
+
+    #[cold]
+    fn close_for_others_now(&mut self) {
+        for what in afar::take() {
+            match what {
+                Afar::Descriptor(fd) => {
+                    self.close(fd);
+                    kernel::close(fd);
+                }
+                Afar::Number(fd) => self.close(fd),
+                // Whoever waited may have given up.
+                Afar::FirstWaiting(fd) => _ = self.calls().reset_first_waiting(fd),
+            }
+        }
+    }
+
+    /// What is under a descriptor's number ends.
+    pub fn close(&mut self, fd: c_int) {
+        let listened = if self.calls().is_listener(fd) == Ok(true) { bound(fd) } else { None };
+        set_mark(fd, Mark::Foreign);
+        // One that another call has closed meanwhile is closed.
+        let _ = self.calls().close(fd);
+        if let Some(address) = listened {
+            self.on_listener_closed(address.port());
         }
     }
 
@@ -330,96 +388,66 @@ impl SeatedWorker {
         }
     }
 
-    /// The process ends: what was written leaves, and is waited for until the peers have it, for
-    /// nobody else would send it again. On the kernel's sockets that is the kernel's affair.
-    fn leave(&mut self) {
-        self.finish();
-        self.silo.link.forget_flows();
-    }
-
-    fn finish(&mut self) {
-        let ours: Vec<i32> = self.silo.app.ours().collect();
-        for fd in ours {
-            let closed = self.calls().close(fd);
-            debug_assert!(closed.is_ok(), "it was told as ours");
-        }
-        self.tell_doors();
-        self.tell_losses();
-        let until = Clock.now() + LAST_WORDS;
-        loop {
-            self.turn();
-            let stack = &self.silo.stack;
-            let is_due = |info: tcp::Info| info.in_flight > 0 || info.unsent > 0;
-            let waits = stack.connection_ids().filter_map(|id| stack.info(id)).any(is_due);
-            let left = until.since(Clock.now());
-            if left.is_zero() || !(waits || self.more) {
-                return;
-            }
-            // A signal's handler is the program's, which is at its end.
-            let _ = self.wait(&[], left, ptr::null());
-        }
-    }
-
-    /// The operator hears of frames that were lost between workers, if any were.
-    fn tell_losses(&self) {
-        let PassingCounters { ring_full, limited, nonsense, passed, .. } = *self.silo.link.passing();
-        if ring_full + limited + nonsense > 0 {
-            say(&format!(
-                "process {} lost frames between workers: {ring_full} of {passed} that were another's, for its ring was \
-                 full; {limited} were not told to all; {nonsense} rings held nonsense",
-                std::process::id()
-            ));
-        }
-    }
-
     /// Descriptors that are this library's own.
     fn descriptors(&self) -> impl Iterator<Item = c_int> {
         let held = [self.held.as_raw_fd()];
-        self.silo.link.descriptors().map(|fd| fd.as_raw_fd()).chain(held).chain(self.of_link.iter().copied())
+        let shared = self.silo.link.descriptors().chain(self.silo.link.link().control());
+        shared.map(|fd| fd.as_raw_fd()).chain(held).chain(self.of_link.iter().copied())
     }
 }
-
-/// How long a process that ends waits for its peers to have what it wrote. The kernel tries for
-/// longer, and no process waits.
-const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// The longest sleep: signals that come just before are seen after it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// What this process was told when it began.
-pub struct Place {
-    pub terms: Terms,
-    pub channel: c_int,
-}
-
 struct Shared<T>(UnsafeCell<Option<T>>);
 
-// SAFETY: PLACE is written by the constructor, before there is another thread, and read from then
-// on. WORKER is touched by the thread alone whose HERE is set, as `with` sees to.
+// SAFETY: WORKER is touched by the thread alone whose HERE is set, as `with` sees to.
 unsafe impl<T> Sync for Shared<T> {}
 
-static PLACE: Shared<Place> = Shared(UnsafeCell::new(None));
 static WORKER: Shared<SeatedWorker> = Shared(UnsafeCell::new(None));
 
 /// Some thread of this process has the worker.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// This process has left its seat, for it ends.
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+/// This process was made by fork(2) of one that has the worker.
+static OF_WORKER: AtomicBool = AtomicBool::new(false);
+
+/// It goes on with its parent's worker ([`Heir`]).
+static IS_HEIR: AtomicBool = AtomicBool::new(false);
+
+/// Has the worker, if another thread of this process has it, end something. Whether it will.
+fn have_ended(what: Afar) -> bool {
+    let is_anothers = !HERE.get() && TAKEN.load(Ordering::Acquire) && !LEFT.load(Ordering::Relaxed);
+    if is_anothers {
+        afar::ask(what);
+    }
+    is_anothers
+}
+
+/// Another thread than the worker's closes a descriptor of a connection or listener. Whether the worker
+/// closes it, soon, in its place.
+pub fn close_from_afar(fd: c_int) -> bool {
+    have_ended(Afar::Descriptor(fd))
+}
+
+/// Another thread than the worker's has given a descriptor's number to something else.
+pub fn end_from_afar(fd: c_int) {
+    have_ended(Afar::Number(fd));
+}
+
+/// Another thread than the worker's would accept a connection, and cannot have it: its client is not to
+/// wait for nothing.
+pub fn reset_from_afar(listener: c_int) {
+    have_ended(Afar::FirstWaiting(listener));
+}
+
 thread_local! {
     /// This thread has the worker; whether it is in use: a signal's handler came between.
     static HERE: Cell<bool> = const { Cell::new(false) };
     static BUSY: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Where this process is, if it runs on our stack.
-pub fn place() -> Option<&'static Place> {
-    // SAFETY: nobody writes it any more.
-    unsafe { (*PLACE.0.get()).as_ref() }
-}
-
-/// Called once, before the program begins.
-pub fn set_place(place: Place) {
-    // SAFETY: there is no other thread yet, and nobody holds a reference.
-    unsafe { *PLACE.0.get() = Some(place) }
 }
 
 /// Whether this thread has the worker.
@@ -434,9 +462,9 @@ pub fn is_here() -> bool {
 /// `EOPNOTSUPP` in another thread than the worker's, `EAGAIN` in a signal's handler that came
 /// amid a call.
 #[inline]
-pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
+pub fn with<T, F: FnOnce(&mut SeatedWorker) -> Result<T>>(act: F) -> Result<T> {
     if !HERE.get() {
-        return elsewhere();
+        return Err(refuse(refusals::call_of(type_name::<F>())));
     }
     if BUSY.replace(true) {
         return Err(Errno(libc::EAGAIN));
@@ -451,32 +479,40 @@ pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
     outcome
 }
 
-/// A thread that is not the worker has called for one of its connections, or there is no worker.
+/// What a call fails with that is about connections of the worker, and comes from another thread, from a
+/// child of its process, or after it has left. The operator hears once of each call why.
 #[cold]
-fn elsewhere<T>() -> Result<T> {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if TAKEN.load(Ordering::Relaxed) && !SAID.swap(true, Ordering::Relaxed) {
-        say(&format!(
-            "process {}: a thread has called for a connection that another thread of it opened or accepted, and got \
-             EOPNOTSUPP: connections on our stack are one thread's",
-            std::process::id()
-        ));
+pub fn refuse(call: &'static str) -> Errno {
+    if LEFT.load(Ordering::Relaxed) {
+        return Errno(libc::EBADF);
     }
-    Err(Errno(libc::EOPNOTSUPP))
+    let why = if TAKEN.load(Ordering::Relaxed) {
+        "for a connection that another thread of it opened or accepted, and got EOPNOTSUPP: connections on our stack are \
+         one thread's"
+    } else if OF_WORKER.load(Ordering::Relaxed) {
+        "for a connection that its parent opened or accepted before fork(2), and got EOPNOTSUPP: a child has none of its \
+         parent's connections on our stack"
+    } else {
+        return Errno(libc::EOPNOTSUPP);
+    };
+    if let Some(thread) = refusals::is_news(call) {
+        say(&format!("process {}: thread {thread} has called {call} {why}", std::process::id()));
+    }
+    Errno(libc::EOPNOTSUPP)
 }
 
 /// Makes this thread the worker, unless it is already.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where another thread is, `ENETDOWN` where there is no seat: the operator was told
-/// why.
+/// `EOPNOTSUPP` where another thread is, `EUSERS` where all seats are others', `ENETDOWN` where there is
+/// none for another reason: the operator was told why.
 pub fn become_worker() -> Result<()> {
     if HERE.get() {
         return Ok(());
     }
     let Some(place) = place() else { return Err(Errno(libc::EOPNOTSUPP)) };
-    if TAKEN.swap(true, Ordering::Relaxed) {
-        return Err(Errno(libc::EOPNOTSUPP));
+    if TAKEN.swap(true, Ordering::AcqRel) {
+        return Err(refuse("accept, connect or epoll_ctl"));
     }
     // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
     // program, and then calls on it fail.
@@ -488,50 +524,65 @@ pub fn become_worker() -> Result<()> {
             HERE.set(true);
             let owned = with(|worker| {
                 worker.descriptors().for_each(|fd| set_mark(fd, Mark::Own));
+                afar::set_bell(worker.silo.link.bell().map_or(-1, |bell| bell.as_raw_fd()));
                 Ok(())
             });
             debug_assert!(owned.is_ok(), "this thread has the worker");
-            // SAFETY: the function is one of this library, which is not unloaded.
-            unsafe { libc::atexit(on_exit) };
             Ok(())
         }
         Err(why) => {
+            static SAID: AtomicBool = AtomicBool::new(false);
             TAKEN.store(false, Ordering::Relaxed);
-            say(&format!("process {} has no seat at the link: {why}", std::process::id()));
-            Err(Errno(libc::ENETDOWN))
+            let is_full = why.kind() == io::ErrorKind::ResourceBusy;
+            // A program may try again and again.
+            if !is_full || !SAID.swap(true, Ordering::Relaxed) {
+                say(&format!("process {} has no seat at the link: {why}", std::process::id()));
+            }
+            Err(Errno(if is_full { libc::EUSERS } else { libc::ENETDOWN }))
         }
     }
 }
 
-extern "C" fn on_exit() {
-    let left = with(|worker| {
-        worker.leave();
-        Ok(())
-    });
-    // Another thread's exit: the peers will ask, and be reset.
-    let _ = left;
+/// This process has left its seat: its connections are another's, or over.
+pub fn has_left() {
+    LEFT.store(true, Ordering::Relaxed);
+    HERE.set(false);
+}
+
+/// The next child goes on with this process's worker, or no more.
+fn set_heir(on: bool) {
+    IS_HEIR.store(on, Ordering::Relaxed);
+}
+
+/// Whether this process is a child that goes on with its parent's worker.
+pub fn is_heir() -> bool {
+    IS_HEIR.load(Ordering::Relaxed)
+}
+
+/// Whether this process was made by fork(2) of one that has a worker.
+pub fn is_of_worker() -> bool {
+    OF_WORKER.load(Ordering::Relaxed)
+}
+
+/// The listeners that a set watches, where there is nothing else that it watches of ours.
+pub fn watched_listeners(set: c_int) -> Option<Vec<(c_int, u32, u64)>> {
+    if !is_here() {
+        return None;
+    }
+    with(|worker| Ok(worker.silo.app.watched_listeners(set))).ok().flatten()
 }
 
 /// This process is a child: the worker is its parent's.
 pub fn forget() {
     HERE.set(false);
     BUSY.set(false);
-    TAKEN.store(false, Ordering::Relaxed);
+    LEFT.store(false, Ordering::Relaxed);
+    OF_WORKER.store(TAKEN.swap(false, Ordering::Relaxed) || is_of_worker(), Ordering::Relaxed);
+    refusals::forget();
     // SAFETY: of the parent's threads this one alone is left, which is in no call. What the worker
     // holds is not dropped: descriptors and memory are copies, and dropping might say something to
     // the link.
     unsafe { ptr::write(WORKER.0.get(), None) };
-}
-
-/// Tells the operator, by the keeper.
-pub fn say(sentence: &str) {
-    if let Some(place) = place() {
-        // SAFETY: as in `become_worker`.
-        let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-        let said = seats::ask(channel, &seats::Ask::Say(sentence.to_owned()), None);
-        // There is nobody else to tell.
-        let _ = said;
-    }
 }
 
 /// How long a call on a descriptor may wait.

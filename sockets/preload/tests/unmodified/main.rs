@@ -3,6 +3,7 @@
 
 mod ends;
 mod links;
+mod lives;
 mod memif;
 mod programs;
 mod server;
