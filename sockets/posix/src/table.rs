@@ -217,6 +217,16 @@ impl SocketTable {
         numbered.filter(|(_, to)| **to != Descriptor::Foreign).map(|(fd, _)| fd)
     }
 
+    /// What a set watches, by descriptors with their events and data: `None` if there is more among
+    /// it than listeners.
+    #[must_use]
+    pub fn watched_listeners(&self, set: i32) -> Option<Vec<(i32, u32, u64)>> {
+        let Descriptor::Set(set) = self.descriptor(set) else { return None };
+        let is_listener = |at| self.sockets.get(at).is_some_and(|socket| matches!(socket.kind, Kind::Listener(_)));
+        let watched = self.watches.of_set(set);
+        watched.map(|(at, asked)| is_listener(at).then_some((asked.fd, asked.events, asked.data))).collect()
+    }
+
     /// Ports that listeners are bound to, and whether anybody looks for connections to them: not
     /// where a listener's watches were all taken away.
     pub fn doors(&self) -> impl Iterator<Item = (u16, bool)> {

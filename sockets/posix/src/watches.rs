@@ -107,6 +107,12 @@ impl Watches {
         self.watches.iter().filter(|(_, watch)| watch.set == set).map(|(at, watch)| (watch.socket, at)).collect()
     }
 
+    /// What a set watches: sockets, and what was asked for.
+    pub fn of_set(&self, set: u32) -> impl Iterator<Item = (u32, Interest)> {
+        let watches = self.watches.iter().map(|(_, watch)| watch).filter(move |watch| watch.set == set);
+        watches.map(|watch| (watch.socket, Interest { fd: watch.fd, events: watch.events, data: watch.data }))
+    }
+
     /// The watch of a descriptor in a set, among those of its socket.
     pub fn find(&self, first: u32, set: u32, fd: i32) -> Option<u32> {
         let mut at = first;

@@ -1,9 +1,23 @@
 //! Socket addresses between C and Rust.
 
+use crate::kernel::call;
 use crate::memory::{self, Access, check};
+use core::ffi::c_int;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::ptr;
+use libc::{sockaddr_storage, socklen_t};
 use posix::{Errno, Result};
+
+/// What a socket of the kernel is bound to.
+pub fn bound(fd: c_int) -> Option<SocketAddr> {
+    // SAFETY: zeros are a valid storage.
+    let mut storage: sockaddr_storage = unsafe { core::mem::zeroed() };
+    let mut len = size_of::<sockaddr_storage>() as socklen_t;
+    if call!(SYS_getsockname, fd, &raw mut storage, &raw mut len) < 0 {
+        return None;
+    }
+    read((&raw const storage).cast(), len).ok()
+}
 
 /// Reads a socket address. An IPv6 address that stands for an IPv4 one
 /// (RFC 4291 section 2.5.5.2) is that one: the stack knows packets, and those

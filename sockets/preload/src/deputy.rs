@@ -83,6 +83,12 @@ pub fn end_call() {
     BUSY.store(false, Ordering::Release);
 }
 
+/// The worker is no more: the deputy takes no turns from now on.
+pub fn retire() {
+    // The call does not end.
+    begin_call();
+}
+
 /// The worker's thread takes a turn.
 #[inline]
 pub fn note_turn(now: Time) {

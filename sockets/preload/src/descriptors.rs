@@ -2,10 +2,10 @@
 
 use crate::address;
 use crate::kernel::{self, call, int, result};
-use crate::listeners::bound;
-use crate::marks::{Mark, mark, marked, set_mark};
+use crate::marks::{Mark, close_between, mark, marked, set_mark};
 use crate::memory::{self, Access, check};
-use crate::worker::with;
+use crate::worker::{close_from_afar, end_from_afar, is_here, is_of_worker, with};
+use crate::{inherited, watches};
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use core::net::SocketAddr;
 use core::ptr;
@@ -16,24 +16,32 @@ use posix::{Errno, Result};
 pub fn let_go(fd: c_int) {
     let was = mark(fd);
     match was {
-        Mark::Foreign => return crate::watches::forget(fd),
-        Mark::Own => return,
-        _ => {}
-    }
-    set_mark(fd, Mark::Foreign);
-    if was != Mark::Listening {
-        let listened = if was == Mark::Listener { bound(fd) } else { None };
-        // In another process than the worker's there is nothing to end.
-        let _ = with(|worker| {
-            worker.calls().close(fd)?;
-            if let Some(address) = listened {
-                worker.on_listener_closed(address.port());
-            }
-            if was == Mark::Connection {
-                worker.leave_soon(false);
-            }
-            Ok(())
-        });
+        Mark::Foreign => {
+            inherited::forget(fd);
+            watches::forget(fd);
+        }
+        Mark::Own => {}
+        Mark::Listening => set_mark(fd, Mark::Foreign),
+        Mark::Connection | Mark::Listener | Mark::Set if !is_here() => {
+            set_mark(fd, Mark::Foreign);
+            end_from_afar(fd);
+        }
+        Mark::Connection | Mark::Listener | Mark::Set => {
+            // In a signal's handler amid a call the number is free when it is given to something new.
+            let _ = with(|worker| {
+                let lingers = worker.calls().lingers(fd);
+                worker.close(fd);
+                if was == Mark::Connection {
+                    worker.leave_soon(false);
+                }
+                if let Some((id, limit)) = lingers {
+                    // As the kernel has it, whether or not calls on it blocked. A signal ends it.
+                    let _ = worker.block(Some(limit), |calls| Ok(calls.has_all(id).then_some(())));
+                }
+                Ok(())
+            });
+            set_mark(fd, Mark::Foreign);
+        }
     }
 }
 
@@ -43,9 +51,11 @@ pub fn let_go(fd: c_int) {
 /// As for close(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
-    if mark(fd) == Mark::Own {
+    match mark(fd) {
         // A loop over all numbers finds nothing there.
-        return int(result(Err(Errno(libc::EBADF))));
+        Mark::Own => return int(result(Err(Errno(libc::EBADF)))),
+        Mark::Connection | Mark::Listener | Mark::Set if !is_here() && close_from_afar(fd) => return 0,
+        _ => {}
     }
     let_go(fd);
     kernel::close(fd)
@@ -61,19 +71,6 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
         marked(first, last).for_each(|(fd, _)| let_go(fd));
     }
     close_between(first, last, flags)
-}
-
-/// Closes the descriptors of a range, but for those that are this library's own.
-pub fn close_between(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    let mut from = first;
-    for (fd, _) in marked(first, last).filter(|(_, mark)| *mark == Mark::Own) {
-        let own = fd.cast_unsigned();
-        if own > from && call!(SYS_close_range, from, own - 1, flags) < 0 {
-            return -1;
-        }
-        from = own + 1;
-    }
-    if from > last && from > first { 0 } else { int(call!(SYS_close_range, from, last, flags)) }
 }
 
 /// `dup`.
@@ -123,7 +120,9 @@ fn doubled(fd: c_int, new: c_int) -> c_int {
     if new < 0 || matches!(what, Mark::Foreign | Mark::Own) {
         return new;
     }
-    if what == Mark::Listening || with(|worker| worker.calls().dup(fd, new)).is_ok() {
+    let is_doubled = what == Mark::Listening || with(|worker| worker.calls().dup(fd, new)).is_ok();
+    // Of its parent's a child has nothing but the number, and is told so.
+    if is_doubled || (is_of_worker() && what == Mark::Connection) {
         set_mark(new, what);
     }
     new

@@ -2,7 +2,8 @@
 //!
 //! Each sets `errno` as the C library's own does.
 
-use core::ffi::{c_int, c_long};
+use core::ffi::{CStr, c_int, c_long, c_void};
+use core::ptr;
 use posix::{Errno, Result};
 
 /// Makes a system call.
@@ -71,6 +72,32 @@ pub fn close(fd: c_int) -> c_int {
     int(call!(SYS_close, fd))
 }
 
+/// The function of this name that comes after this library's own: mostly the C library's.
+pub fn next(name: &CStr) -> Option<ptr::NonNull<c_void>> {
+    // SAFETY: the name is a string.
+    ptr::NonNull::new(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
+}
+
+/// Whether a signal does to this process what it does by default.
+pub fn is_default(signal: c_int) -> bool {
+    // SAFETY: zeros are a valid action, which the call fills; nothing is changed.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_DFL
+    }
+}
+
+/// Has a signal ignored, do what it does by default, or call a function that may be called at any time.
+pub fn set_handler(signal: c_int, handler: libc::sighandler_t) {
+    // SAFETY: zeros are a valid action, with no flags and an empty mask; the handler is one of those.
+    // Fails for signals that the C library keeps for itself, which have handlers of its own.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler;
+        libc::sigaction(signal, &raw const action, ptr::null_mut());
+    }
+}
+
 /// A C result: -1 and `errno` on failure.
 pub fn result(outcome: Result<i64>) -> i64 {
     outcome.unwrap_or_else(|Errno(errno)| {
@@ -83,18 +110,31 @@ pub fn result(outcome: Result<i64>) -> i64 {
 /// same listening socket, which it had from a common parent, or one of its own. Not if nobody can
 /// tell.
 pub fn is_listened_on(port: u16) -> bool {
-    // Documentation/networking/proc_net_tcp.rst: the second word is ADDRESS:PORT and the fourth the
-    // state, all in hexadecimal; 0A listens. Listeners come first.
+    let is_it = |line: &str| listening(line) == Some(port);
+    tables().any(|table| table.lines().skip(1).any(is_it))
+}
+
+/// All such ports.
+pub fn listened_on() -> Vec<u16> {
+    let mut ports: Vec<u16> =
+        tables().flat_map(|table| table.lines().filter_map(listening).collect::<Vec<_>>()).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
+}
+
+fn tables() -> impl Iterator<Item = String> {
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().filter_map(|table| std::fs::read_to_string(table).ok())
+}
+
+/// The port of a line of these tables, if it is a listener's. Documentation/networking/proc_net_tcp.rst:
+/// the second word is ADDRESS:PORT and the fourth the state, all in hexadecimal; 0A listens. Listeners
+/// come first.
+fn listening(line: &str) -> Option<u16> {
     const LISTENS: &str = "0A";
-    let is_it = |line: &str| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let local = words.next().and_then(|address| address.rsplit(':').next());
-        local.is_some_and(|local| u16::from_str_radix(local, 16) == Ok(port)) && words.nth(1) == Some(LISTENS)
-    };
-    ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
-        .iter()
-        .filter_map(|table| std::fs::read_to_string(table).ok())
-        .any(|table| table.lines().skip(1).any(is_it))
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let port = u16::from_str_radix(words.next()?.rsplit(':').next()?, 16).ok()?;
+    (words.nth(1)? == LISTENS).then_some(port)
 }
 
 #[cfg(test)]
@@ -109,7 +149,7 @@ mod tests {
             let port = listener.local_addr().unwrap().port();
             let shared = listener.try_clone().unwrap();
             drop(listener);
-            assert!(is_listened_on(port));
+            assert!(is_listened_on(port) && listened_on().contains(&port));
             drop(shared);
             assert!(!is_listened_on(port));
         }

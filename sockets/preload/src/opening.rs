@@ -1,14 +1,14 @@
 //! Sockets begin: `bind`, `listen`, `accept`, `connect`.
 
-use crate::address;
+use crate::address::{self, bound};
 use crate::descriptors::let_go;
 use crate::flushing::flush_before;
 use crate::kernel::{self, call, int, result};
-use crate::listeners::{adopt, bound, is_stream, is_to_be_ours, share};
+use crate::listeners::{adopt, is_stream, is_to_be_ours, share};
 use crate::marks::{Mark, mark, set_mark};
 use crate::placeholders::placeholder;
 use crate::watching::watch_ours;
-use crate::worker::{self, patience, place, with};
+use crate::worker::{self, patience, place, reset_from_afar, with};
 use core::ffi::c_int;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use libc::{sockaddr, socklen_t};
@@ -83,13 +83,15 @@ fn accept_ours(fd: c_int, flags: c_int) -> Result<(c_int, SocketAddr, bool)> {
         return Err(Errno(libc::EINVAL));
     }
     adopt(fd)?;
-    with(|worker| {
+    let accepted = with(|worker| {
         // A listener's flag is the kernel's: another process may have set it.
         if !worker.calls().has_waiting(fd)? {
             let limit = patience(kernel::is_nonblocking(fd), worker.calls().receive_timeout(fd)?);
             worker.block(limit, |calls| Ok(calls.has_waiting(fd)?.then_some(())))?;
         }
         let new = placeholder(flags & libc::SOCK_CLOEXEC != 0)?;
+        // What another thread has closed under this number is not what is accepted.
+        worker.close_for_others();
         match worker.calls().accept(fd, new, flags & libc::SOCK_NONBLOCK != 0) {
             Ok(Some(peer)) => {
                 set_mark(new, Mark::Connection);
@@ -101,7 +103,12 @@ fn accept_ours(fd: c_int, flags: c_int) -> Result<(c_int, SocketAddr, bool)> {
                 Err(outcome.err().unwrap_or(Errno(libc::EAGAIN)))
             }
         }
-    })
+    });
+    if accepted.is_err() && !worker::is_here() {
+        // Another thread's, which its client is not to wait for.
+        reset_from_afar(fd);
+    }
+    accepted
 }
 
 /// `accept`.

@@ -2,9 +2,9 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
+use link::LinkState;
 use seats::Terms;
 use std::os::fd::BorrowedFd;
-use std::sync::OnceLock;
 
 /// What this process was told when it began.
 pub struct Place {
@@ -31,21 +31,6 @@ pub fn set_place(place: Place) {
     unsafe { *PLACE.0.get() = Some(place) }
 }
 
-/// What is done when the process ends, before its connections do.
-static BEFORE_LEAVING: OnceLock<fn()> = OnceLock::new();
-
-/// Has something done then.
-pub fn before_leaving(act: fn()) {
-    BEFORE_LEAVING.get_or_init(|| act);
-}
-
-/// The process ends.
-pub fn leaving() {
-    if let Some(act) = BEFORE_LEAVING.get() {
-        act();
-    }
-}
-
 /// Tells the operator, by the keeper.
 pub fn say(sentence: &str) {
     if let Some(place) = place() {
@@ -55,5 +40,19 @@ pub fn say(sentence: &str) {
         let said = seats::ask(channel, &seats::Ask::Say(sentence.to_owned()), None);
         // There is nobody else to tell.
         let _ = said;
+    }
+}
+
+/// The operator hears what has become of an interface. Over memif peers come and go.
+pub fn tell_of_link(state: LinkState) {
+    let Some(link) = place().map(|place| &place.terms.link).filter(|link| !link.starts_with("memif")) else { return };
+    let process = std::process::id();
+    if state == LinkState::Up {
+        say(&format!("process {process}: {link} is up"));
+    } else {
+        say(&format!(
+            "process {process}: {link} is down: its interface is down (ip link), has no carrier, or was deleted. \
+             Connections wait for it; one that was deleted does not come back, and the program is to be started again"
+        ));
     }
 }

@@ -10,10 +10,10 @@ use crate::kernel::{errno, set_errno};
 use crate::listeners::is_stream;
 use crate::marks::{Mark, mark};
 use crate::next::next;
-use crate::place::{before_leaving, place};
+use crate::place::place;
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use libc::{FILE, off64_t, size_t, ssize_t};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -35,6 +35,8 @@ unsafe extern "C" {
 static STREAMS: Mutex<BTreeMap<usize, c_int>> = Mutex::new(BTreeMap::new());
 /// How many there are: a program that has none looks for none.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// They are flushed at exit(3).
+static ENDS_FLUSHED: AtomicBool = AtomicBool::new(false);
 
 /// `fdopen`.
 ///
@@ -59,7 +61,10 @@ unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
         let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
         streams.insert(stream.expose_provenance(), fd);
         COUNT.store(streams.len(), Ordering::Relaxed);
-        before_leaving(flush_all);
+        if !ENDS_FLUSHED.swap(true, Ordering::Relaxed) {
+            // SAFETY: the function is one of this library, which is not unloaded.
+            unsafe { libc::atexit(flush_all) };
+        }
     }
     stream
 }
@@ -100,7 +105,7 @@ unsafe extern "C" fn fileno_unlocked(stream: *mut FILE) -> c_int {
 
 /// What is buffered in such streams is written: the process is about to end, and the C library would
 /// do so when the connections are no more.
-fn flush_all() {
+extern "C" fn flush_all() {
     let streams: Vec<usize> = STREAMS.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
     for stream in streams {
         // SAFETY: the stream is open: closing one takes it out of the table.

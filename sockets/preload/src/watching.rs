@@ -1,11 +1,12 @@
 //! Which descriptors are ready: `epoll`, `poll` and `select`, of the kernel's and ours together.
 
+use crate::inherited;
 use crate::kernel::{self, call, int, result};
 use crate::listeners::adopt;
 use crate::marks::{MOST, Mark, mark, set_mark};
 use crate::memory::{self, Access, check, is_there};
 use crate::watches::{is_nested, note};
-use crate::worker::{SeatedWorker, is_here, place, say, with};
+use crate::worker::{SeatedWorker, is_here, place, refuse, say, with};
 use core::ffi::c_int;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +28,9 @@ const TURNS_BETWEEN_LOOKS: u64 = 16;
 /// As for epoll_ctl(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    if let Err(error) = adopt_set(set) {
+        return int(result(Err(error)));
+    }
     // SAFETY: any bytes are an event.
     let told = unsafe { memory::read(event) }.ok();
     let ours = match mark(fd) {
@@ -67,6 +71,29 @@ fn refuse_nested<T>() -> Result<T> {
         ));
     }
     Err(Errno(libc::EINVAL))
+}
+
+/// A set that this process has from its parent, with nothing of ours in it but listeners, is its own
+/// from now on.
+fn adopt_set(set: c_int) -> Result<()> {
+    for (fd, events, data) in inherited::take(set).into_iter().flatten() {
+        // One that was closed meanwhile is watched no more.
+        if adopt(fd)? {
+            watch_ours(set, libc::EPOLL_CTL_ADD, fd, events, data)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the kernel alone knows what is ready in a set. Not where a thread asks that has not what is
+/// ours in it, and would wait for ever.
+fn is_kernels(set: c_int) -> Result<bool> {
+    adopt_set(set)?;
+    match mark(set) {
+        _ if is_here() => Ok(false),
+        Mark::Set => Err(refuse("epoll_wait")),
+        _ => Ok(true),
+    }
 }
 
 /// A descriptor of ours in a set of the kernel's, beside which there is one of ours.
@@ -115,8 +142,10 @@ unsafe extern "C" fn epoll_pwait(
     timeout: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    if !is_here() {
-        return int(call!(SYS_epoll_pwait, set, events, most, timeout, mask, 8usize));
+    match is_kernels(set) {
+        Ok(true) => return int(call!(SYS_epoll_pwait, set, events, most, timeout, mask, 8usize)),
+        Ok(false) => {}
+        Err(error) => return int(result(Err(error))),
     }
     int(result(with(|worker| wait(worker, set, (events, most), millis(timeout), mask))))
 }
@@ -133,8 +162,10 @@ unsafe extern "C" fn epoll_pwait2(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    if !is_here() {
-        return int(call!(SYS_epoll_pwait2, set, events, most, timeout, mask, 8usize));
+    match is_kernels(set) {
+        Ok(true) => return int(call!(SYS_epoll_pwait2, set, events, most, timeout, mask, 8usize)),
+        Ok(false) => {}
+        Err(error) => return int(result(Err(error))),
     }
     int(result(given(timeout).and_then(|timeout| with(|worker| wait(worker, set, (events, most), timeout, mask)))))
 }

@@ -1,16 +1,25 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
+mod heir;
+mod lost;
+mod waiting;
+
+pub use crate::place::{Place, place, say, set_place};
+pub use heir::Heir;
+
+use crate::address::bound;
+use crate::afar::{self, Afar};
 use crate::any_link::AnyLink;
 use crate::deputy::{self, Rest};
-use crate::figures::{Column, Counted, Told, losses};
+use crate::figures::{Column, Counted, Told};
 use crate::given::{Given, OwnPorts, SharedLedger, mac_of, new_stack, seeds};
-use crate::kernel::is_listened_on;
+use crate::kernel::{self, is_listened_on};
 use crate::marks::{Mark, set_mark};
-use crate::place::leaving;
-pub use crate::place::{Place, place, say, set_place};
-use crate::signals::{Signals, as_set};
+use crate::signals::Signals;
 pub use crate::waited::patience;
-use crate::waited::{Waited, readable};
+use crate::waited::readable;
+use crate::{place, refusals};
+use core::any::type_name;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::ptr;
@@ -18,7 +27,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
 use link::{Link, LinkState, Reopened};
-use posix::{Attempt, Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
+use posix::{Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
 use seats::Terms;
 use sharing::SeatedLink;
 use silo::Silo;
@@ -35,9 +44,6 @@ const MOST_LOST: usize = 256;
 
 /// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
 const MOST_PENDING: usize = 16 * 1448;
-
-/// The last turn was just now: who asks again within this gets the same answer.
-const JUST_NOW: Duration = Duration::from_micros(20);
 
 /// Turns that the deputy takes in a row: the program's thread may come back and wait for it.
 const MOST_TURNS: usize = 8;
@@ -60,12 +66,15 @@ pub struct SeatedWorker {
     counted: Counted,
     /// The program has computed since: the last turn's time, or a sleep's end.
     computes_since: Time,
-    column: Column,
+    /// None in a child that ends its parent's connections: the page is not there.
+    column: Option<Column>,
     /// Ports whose listeners were closed here, while another process listens there: one that has a
     /// seat, or is to have one.
     left_to_others: Vec<u16>,
     /// A listener was closed since the last turn.
     listener_closed: bool,
+    /// A child goes on with it, and this process has it no more.
+    is_left: bool,
     /// Held as long as the seat is this process's.
     held: OwnedFd,
     /// The link's descriptors that the keeper gave, which the link has.
@@ -108,9 +117,10 @@ impl SeatedWorker {
             deadline: now,
             counted: Counted::default(),
             computes_since: now,
-            column: Column::new(page),
+            column: Some(Column::new(page)),
             left_to_others: Vec::new(),
             listener_closed: false,
+            is_left: false,
             held,
             of_link,
             epoch,
@@ -142,10 +152,14 @@ impl SeatedWorker {
     /// The same in whichever thread it is.
     #[inline]
     fn take_turn(&mut self, now: Time) {
+        if self.is_left {
+            return;
+        }
         self.counted.on_turn(now.since(self.computes_since));
         self.computes_since = now;
         self.turned = now;
         self.to_leave = false;
+        self.close_for_others();
         let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed;
         if is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes() {
             self.look_after_link(now);
@@ -163,7 +177,7 @@ impl SeatedWorker {
             self.give_unclaimed();
         }
         self.calls().after_turn();
-        if self.column.is_due(now) {
+        if self.column.as_ref().is_some_and(|column| column.is_due(now)) {
             self.publish(now);
         }
     }
@@ -173,7 +187,9 @@ impl SeatedWorker {
         let Silo { link, stack, app } = &self.silo;
         let (is_up, counters) = (self.carrier == LinkState::Up, link.counters());
         let told = Told { counted: &self.counted, link: (is_up, counters), stack, table: app, passing: link.passing() };
-        self.column.publish(now, &told);
+        if let Some(column) = &mut self.column {
+            column.publish(now, &told);
+        }
     }
 
     /// Connections that nobody accepted before their listener was closed go to a worker whose is
@@ -200,8 +216,12 @@ impl SeatedWorker {
         }
         self.has_lost = looks == 0;
         let state = self.silo.link.poll_control(now);
-        if core::mem::replace(&mut self.carrier, state) == LinkState::Down && state == LinkState::Up {
-            self.silo.stack.on_link_up();
+        let before = core::mem::replace(&mut self.carrier, state);
+        if before != state {
+            if state == LinkState::Up {
+                self.silo.stack.on_link_up();
+            }
+            place::tell_of_link(state);
         }
         if !self.left_to_others.is_empty() {
             self.listener_closed = false;
@@ -259,6 +279,40 @@ impl SeatedWorker {
         }
     }
 
+    /// Ends what other threads have closed, and resets whom they would have accepted.
+    #[inline]
+    pub fn close_for_others(&mut self) {
+        if afar::is_asked() {
+            self.close_for_others_now();
+        }
+    }
+
+    #[cold]
+    fn close_for_others_now(&mut self) {
+        for what in afar::take() {
+            match what {
+                Afar::Descriptor(fd) => {
+                    self.close(fd);
+                    kernel::close(fd);
+                }
+                Afar::Number(fd) => self.close(fd),
+                // Whoever waited may have given up.
+                Afar::FirstWaiting(fd) => _ = self.calls().reset_first_waiting(fd),
+            }
+        }
+    }
+
+    /// What is under a descriptor's number ends.
+    pub fn close(&mut self, fd: c_int) {
+        let listened = if self.calls().is_listener(fd) == Ok(true) { bound(fd) } else { None };
+        set_mark(fd, Mark::Foreign);
+        // One that another call has closed meanwhile is closed.
+        let _ = self.calls().close(fd);
+        if let Some(address) = listened {
+            self.on_listener_closed(address.port());
+        }
+    }
+
     /// Takes a turn where much waits to leave.
     #[inline]
     pub fn turn_if_full(&mut self) {
@@ -285,25 +339,6 @@ impl SeatedWorker {
         self.to_leave || self.silo.app.pending() > 0
     }
 
-    /// Takes a turn unless one was taken just now: a program that asks again and again, and never
-    /// waits, hears what has come. Whether it took one.
-    pub fn turn_if_stale(&mut self) -> bool {
-        let stale = Clock.now().since(self.turned) >= JUST_NOW;
-        if stale {
-            self.turn();
-        }
-        stale
-    }
-
-    /// The same of a call that finds nothing to be done: what was written leaves as well.
-    pub fn turn_if_idle(&mut self) -> bool {
-        if self.has_to_leave() {
-            self.turn();
-            return true;
-        }
-        self.turn_if_stale()
-    }
-
     /// What the deputy does while the program's thread is away: turns, and then the descriptors and
     /// the time that have it take more.
     fn attend(&mut self) -> Rest {
@@ -312,6 +347,9 @@ impl SeatedWorker {
             if !self.more {
                 break;
             }
+        }
+        if self.is_left {
+            return Rest { fds: Vec::new(), timeout: LONGEST_SLEEP };
         }
         if self.more {
             return Rest::default();
@@ -323,135 +361,18 @@ impl SeatedWorker {
         Rest { fds, timeout: due.min(nap).min(longest) }
     }
 
-    /// Sleeps until a frame comes, `also` is ready, a timer of the stack is due or the time is up.
-    /// `mask` counts meanwhile, as in ppoll(2). Whether any of `also` is ready.
-    ///
-    /// # Errors
-    /// `EINTR`.
-    pub fn wait(&mut self, also: &[libc::pollfd], timeout: Duration, mask: *const libc::sigset_t) -> Result<bool> {
-        if self.more {
-            return Ok(false);
-        }
-        let due = self.deadline.min(self.silo.stack_deadline()).since(Clock.now());
-        let longest = if self.has_lost { LOOK_AFTER_LINK } else { LONGEST_SLEEP };
-        let mut fds = Waited::new(also);
-        let nap = self.silo.link.arm(&mut |fd| fds.add(fd.as_raw_fd()));
-        let own = self.signals.hold();
-        let mask = if mask.is_null() { as_set(&own) } else { mask };
-        deputy::begin_sleep();
-        let ready = fds.wait(timeout.min(due).min(nap).min(longest), mask);
-        deputy::end_sleep();
-        self.computes_since = Clock.now();
-        ready
-    }
-
-    /// The same of a call that goes on, if `goes_on` says so, when a signal has come whose handler was
-    /// installed with `SA_RESTART`: whether one has.
-    fn wait_in_call(&mut self, timeout: Duration, goes_on: bool) -> Result<bool> {
-        let Some((blocked, told_by)) = goes_on.then(|| self.signals.restarting()).flatten() else {
-            return self.wait(&[], timeout, ptr::null()).map(|_| false);
-        };
-        let signalled = self.wait(&[readable(told_by)], timeout, as_set(&blocked))?;
-        if signalled {
-            self.signals.handle();
-        }
-        Ok(signalled)
-    }
-
     /// Whether the last turn left something to do at once.
     pub const fn has_more(&self) -> bool {
         self.more
     }
 
-    /// Makes attempts of a call, and takes turns between them, until it comes to something or the
-    /// time is up; without time there are two attempts at most, if the first was not just after a turn.
-    ///
-    /// # Errors
-    /// The call's, `EAGAIN` for a time that is up, `EINTR`.
-    pub fn block<T>(
-        &mut self,
-        timeout: Option<Duration>,
-        mut attempt: impl FnMut(&mut Calls<'_>) -> Attempt<T>,
-    ) -> Result<T> {
-        self.block_unless_signalled(timeout, |calls, _| attempt(calls))
-    }
-
-    /// The same of a call that a signal ends when it has come to something, even if it would go on
-    /// otherwise: attempts are told that one has come. With a time of its own none goes on (signal(7)).
-    pub fn block_unless_signalled<T>(
-        &mut self,
-        timeout: Option<Duration>,
-        mut attempt: impl FnMut(&mut Calls<'_>, bool) -> Attempt<T>,
-    ) -> Result<T> {
-        let until = timeout.map_or(Time::MAX, |timeout| Clock.now() + timeout);
-        let mut signalled = false;
-        loop {
-            if let Some(done) = attempt(&mut self.calls(), signalled)? {
-                return Ok(done);
-            }
-            if timeout == Some(Duration::ZERO) {
-                let again = if self.turn_if_idle() { attempt(&mut self.calls(), signalled)? } else { None };
-                return again.ok_or(Errno(libc::EAGAIN));
-            }
-            self.turn();
-            if let Some(done) = attempt(&mut self.calls(), signalled)? {
-                return Ok(done);
-            }
-            let left = until.since(Clock.now());
-            if left.is_zero() {
-                return Err(Errno(libc::EAGAIN));
-            }
-            signalled |= self.wait_in_call(left, timeout.is_none())?;
-        }
-    }
-
-    /// The process ends: what was written leaves, and is waited for until the peers have it, for
-    /// nobody else would send it again. On the kernel's sockets that is the kernel's affair.
-    fn leave(&mut self) {
-        self.finish();
-        self.silo.link.forget_flows();
-    }
-
-    fn finish(&mut self) {
-        let ours: Vec<i32> = self.silo.app.ours().collect();
-        for fd in ours {
-            let closed = self.calls().close(fd);
-            debug_assert!(closed.is_ok(), "it was told as ours");
-        }
-        self.tell_doors();
-        self.tell_losses();
-        let until = Clock.now() + LAST_WORDS;
-        loop {
-            self.turn();
-            let stack = &self.silo.stack;
-            let is_due = |info: tcp::Info| info.in_flight > 0 || info.unsent > 0;
-            let waits = stack.connection_ids().filter_map(|id| stack.info(id)).any(is_due);
-            let left = until.since(Clock.now());
-            if left.is_zero() || !(waits || self.more) {
-                return;
-            }
-            // A signal's handler is the program's, which is at its end.
-            let _ = self.wait(&[], left, ptr::null());
-        }
-    }
-
-    /// The operator hears of frames that were lost between workers, if any were.
-    fn tell_losses(&self) {
-        if let Some(sentence) = losses(self.silo.link.passing()) {
-            say(&sentence);
-        }
-    }
-
     /// Descriptors that are this library's own.
     fn descriptors(&self) -> impl Iterator<Item = c_int> {
         let held = [self.held.as_raw_fd()];
-        self.silo.link.descriptors().map(|fd| fd.as_raw_fd()).chain(held).chain(self.of_link.iter().copied())
+        let shared = self.silo.link.descriptors().chain(self.silo.link.link().control());
+        shared.map(|fd| fd.as_raw_fd()).chain(held).chain(self.of_link.iter().copied())
     }
 }
-
-/// How long a process that ends waits for its peers to have what it wrote. The kernel tries for
-/// longer, and no process waits.
-const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// The longest sleep: a look at the link is due now and then.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
@@ -466,6 +387,41 @@ static WORKER: Shared<SeatedWorker> = Shared(UnsafeCell::new(None));
 
 /// Some thread of this process has the worker.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// This process has left its seat, for it ends.
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+/// This process was made by fork(2) of one that has the worker.
+static OF_WORKER: AtomicBool = AtomicBool::new(false);
+
+/// It goes on with its parent's worker ([`Heir`]).
+static IS_HEIR: AtomicBool = AtomicBool::new(false);
+
+/// Has the worker, if another thread of this process has it, end something. Whether it will.
+fn have_ended(what: Afar) -> bool {
+    let is_anothers = !HERE.get() && TAKEN.load(Ordering::Acquire) && !LEFT.load(Ordering::Relaxed);
+    if is_anothers {
+        afar::ask(what);
+    }
+    is_anothers
+}
+
+/// Another thread than the worker's closes a descriptor of a connection or listener. Whether the worker
+/// closes it, soon, in its place.
+pub fn close_from_afar(fd: c_int) -> bool {
+    have_ended(Afar::Descriptor(fd))
+}
+
+/// Another thread than the worker's has given a descriptor's number to something else.
+pub fn end_from_afar(fd: c_int) {
+    have_ended(Afar::Number(fd));
+}
+
+/// Another thread than the worker's would accept a connection, and cannot have it: its client is not to
+/// wait for nothing.
+pub fn reset_from_afar(listener: c_int) {
+    have_ended(Afar::FirstWaiting(listener));
+}
 
 thread_local! {
     /// This thread has the worker.
@@ -484,9 +440,9 @@ pub fn is_here() -> bool {
 /// `EOPNOTSUPP` in another thread than the worker's, `EAGAIN` in a signal's handler that came
 /// amid a call.
 #[inline]
-pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
+pub fn with<T, F: FnOnce(&mut SeatedWorker) -> Result<T>>(act: F) -> Result<T> {
     if !HERE.get() {
-        return elsewhere();
+        return Err(refuse(refusals::call_of(type_name::<F>())));
     }
     with_uncounted(|worker| {
         worker.counted.calls += 1;
@@ -519,32 +475,40 @@ fn attend() -> Rest {
     unsafe { (*WORKER.0.get()).as_mut() }.map_or_else(Rest::default, SeatedWorker::attend)
 }
 
-/// A thread that is not the worker has called for one of its connections, or there is no worker.
+/// What a call fails with that is about connections of the worker, and comes from another thread, from a
+/// child of its process, or after it has left. The operator hears once of each call why.
 #[cold]
-fn elsewhere<T>() -> Result<T> {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if TAKEN.load(Ordering::Relaxed) && !SAID.swap(true, Ordering::Relaxed) {
-        say(&format!(
-            "process {}: a thread has called for a connection that another thread of it opened or accepted, and got \
-             EOPNOTSUPP: connections on our stack are one thread's",
-            std::process::id()
-        ));
+pub fn refuse(call: &'static str) -> Errno {
+    if LEFT.load(Ordering::Relaxed) {
+        return Errno(libc::EBADF);
     }
-    Err(Errno(libc::EOPNOTSUPP))
+    let why = if TAKEN.load(Ordering::Relaxed) {
+        "for a connection that another thread of it opened or accepted, and got EOPNOTSUPP: connections on our stack are \
+         one thread's"
+    } else if OF_WORKER.load(Ordering::Relaxed) {
+        "for a connection that its parent opened or accepted before fork(2), and got EOPNOTSUPP: a child has none of its \
+         parent's connections on our stack"
+    } else {
+        return Errno(libc::EOPNOTSUPP);
+    };
+    if let Some(thread) = refusals::is_news(call) {
+        say(&format!("process {}: thread {thread} has called {call} {why}", std::process::id()));
+    }
+    Errno(libc::EOPNOTSUPP)
 }
 
 /// Makes this thread the worker, unless it is already.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where another thread is, `ENETDOWN` where there is no seat: the operator was told
-/// why.
+/// `EOPNOTSUPP` where another thread is, `EUSERS` where all seats are others', `ENETDOWN` where there is
+/// none for another reason: the operator was told why.
 pub fn become_worker() -> Result<()> {
     if HERE.get() {
         return Ok(());
     }
     let Some(place) = place() else { return Err(Errno(libc::EOPNOTSUPP)) };
-    if TAKEN.swap(true, Ordering::Relaxed) {
-        return Err(Errno(libc::EOPNOTSUPP));
+    if TAKEN.swap(true, Ordering::AcqRel) {
+        return Err(refuse("accept, connect or epoll_ctl"));
     }
     // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
     // program, and then calls on it fail.
@@ -557,39 +521,64 @@ pub fn become_worker() -> Result<()> {
             HERE.set(true);
             let owned = with(|worker| {
                 worker.descriptors().for_each(|fd| set_mark(fd, Mark::Own));
+                afar::set_bell(worker.silo.link.bell().map_or(-1, |bell| bell.as_raw_fd()));
                 Ok(())
             });
             debug_assert!(owned.is_ok(), "this thread has the worker");
             if let Err(why) = deputy::start(attend) {
                 say(&format!("process {} answers nobody while it computes: {why}", std::process::id()));
             }
-            // SAFETY: the function is one of this library, which is not unloaded.
-            unsafe { libc::atexit(on_exit) };
             Ok(())
         }
         Err(why) => {
+            static SAID: AtomicBool = AtomicBool::new(false);
             TAKEN.store(false, Ordering::Relaxed);
-            say(&format!("process {} has no seat at the link: {why}", std::process::id()));
-            Err(Errno(libc::ENETDOWN))
+            let is_full = why.kind() == io::ErrorKind::ResourceBusy;
+            // A program may try again and again.
+            if !is_full || !SAID.swap(true, Ordering::Relaxed) {
+                say(&format!("process {} has no seat at the link: {why}", std::process::id()));
+            }
+            Err(Errno(if is_full { libc::EUSERS } else { libc::ENETDOWN }))
         }
     }
 }
 
-extern "C" fn on_exit() {
-    leaving();
-    let left = with(|worker| {
-        worker.leave();
-        Ok(())
-    });
-    // Another thread's exit: the peers will ask, and be reset.
-    let _ = left;
+/// This process has left its seat: its connections are another's, or over.
+pub fn has_left() {
+    deputy::retire();
+    LEFT.store(true, Ordering::Relaxed);
+    HERE.set(false);
+}
+
+/// The next child goes on with this process's worker, or no more.
+fn set_heir(on: bool) {
+    IS_HEIR.store(on, Ordering::Relaxed);
+}
+
+/// Whether this process is a child that goes on with its parent's worker.
+pub fn is_heir() -> bool {
+    IS_HEIR.load(Ordering::Relaxed)
+}
+
+/// Whether this process was made by fork(2) of one that has a worker.
+pub fn is_of_worker() -> bool {
+    OF_WORKER.load(Ordering::Relaxed)
+}
+
+/// The listeners that a set watches, where there is nothing else that it watches of ours.
+pub fn watched_listeners(set: c_int) -> Option<Vec<(c_int, u32, u64)>> {
+    if !is_here() {
+        return None;
+    }
+    with(|worker| Ok(worker.silo.app.watched_listeners(set))).ok().flatten()
 }
 
 /// This process is a child: the worker is its parent's.
 pub fn forget() {
     HERE.set(false);
-    deputy::forget();
-    TAKEN.store(false, Ordering::Relaxed);
+    LEFT.store(false, Ordering::Relaxed);
+    OF_WORKER.store(TAKEN.swap(false, Ordering::Relaxed) || is_of_worker(), Ordering::Relaxed);
+    refusals::forget();
     // SAFETY: of the parent's threads this one alone is left, which is in no call. What the worker
     // holds is not dropped: descriptors and memory are copies, and dropping might say something to
     // the link.

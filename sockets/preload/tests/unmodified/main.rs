@@ -4,6 +4,7 @@
 mod calls;
 mod ends;
 mod links;
+mod lives;
 mod memif;
 mod programs;
 mod sequences;
