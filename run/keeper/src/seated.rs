@@ -244,9 +244,9 @@ impl Seats {
     fn all_are_taken(&self) -> String {
         let (taken, heirs) = (self.taken.len(), self.heirs());
         format!(
-            "all {taken} are taken, {heirs} of them by processes that have ended and whose peers have not taken all; each \
-             of the program's workers has one until its last connection is over: give it more (--workers), or an end to \
-             old ones (nginx: worker_shutdown_timeout)"
+            "all {taken} are taken, {heirs} of them by processes that have ended and whose peers have not taken all; \
+             each of the program's workers has one until its last connection is over: give it more (--workers), or an \
+             end to old ones (nginx: worker_shutdown_timeout)"
         )
     }
 

@@ -47,8 +47,10 @@ impl Given {
         }
         let descriptors = rest.split_off(memory.seats());
         let of_link = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-        // Over memif the description begins with it, and no other link has more than one.
-        let epoch = text.split(' ').next().and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
+        // Over memif the description begins with it, and no other link has more than one: a TAP device's
+        // begins with another number.
+        let epoch = text.split(' ').next().filter(|_| terms.link.starts_with("memif"));
+        let epoch = epoch.and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
         let shared = Reopened { text: text.to_owned(), descriptors };
         let link = open_link(terms, shared, &memory, number)?;
         Ok(Self { number, memory, bells: rest, page, link, of_link, epoch })

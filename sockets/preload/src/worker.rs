@@ -483,11 +483,11 @@ pub fn refuse(call: &'static str) -> Errno {
         return Errno(libc::EBADF);
     }
     let why = if TAKEN.load(Ordering::Relaxed) {
-        "for a connection that another thread of it opened or accepted, and got EOPNOTSUPP: connections on our stack are \
-         one thread's"
+        "for a connection that another thread of it opened or accepted, and got EOPNOTSUPP: connections on our stack \
+         are one thread's"
     } else if OF_WORKER.load(Ordering::Relaxed) {
-        "for a connection that its parent opened or accepted before fork(2), and got EOPNOTSUPP: a child has none of its \
-         parent's connections on our stack"
+        "for a connection that its parent opened or accepted before fork(2), and got EOPNOTSUPP: a child has none of \
+         its parent's connections on our stack"
     } else {
         return Errno(libc::EOPNOTSUPP);
     };
