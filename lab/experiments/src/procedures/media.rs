@@ -309,7 +309,7 @@ impl Media {
         serving.nginx.as_mut().map_or(Ok(()), Running::still_runs)?;
         let mut step = FilmStep::of(streams, &played, &watched);
         // What of it was not seen to be in memory is taken to come from the disk.
-        let from_disk = step.from_disk().unwrap_or(1.0);
+        let from_disk = step.disk_share().unwrap_or(1.0);
         let machine = self.machine.as_ref().ok();
         let way = arm.way(self.settings.nginx_reads.into());
         step.modelled =
@@ -443,13 +443,15 @@ impl Procedure for Media {
         let memory = match &self.group {
             Ok(()) => format!(
                 "Memory for films: over links the server's own ({} MiB, --media-memory); on kernel sockets a control \
-                 group's, with {} MiB more for the server itself. Films are dropped from the page cache before each run.",
+                 group's, with {} MiB more for the server itself. Films are dropped from the page cache before each \
+                 run.",
                 self.settings.memory_mib,
                 OWN_MEMORY >> 20
             ),
             Err(why) => format!(
                 "Memory for films: over links the server's own ({} MiB, --media-memory); on kernel sockets it is not \
-                 limited ({why}), so that what was read once is not read again: these are not compared with the others.",
+                 limited ({why}), so that what was read once is not read again: these are not compared with the \
+                 others.",
                 self.settings.memory_mib
             ),
         };

@@ -79,7 +79,7 @@ impl FilmStep {
     }
 
     /// Bytes of disks for each of content.
-    pub(super) fn from_disk(&self) -> Option<f64> {
+    pub(super) fn disk_share(&self) -> Option<f64> {
         self.read.filter(|_| self.gbit > 0.0).map(|read| read / self.bytes())
     }
 
@@ -171,7 +171,7 @@ impl Climb {
             put(figures, FIRST_BYTE, knee.first_byte);
             put(figures, LATE, knee.late);
             put(figures, CLIENT, 100.0 * knee.client);
-            let shares = [(MODELLED, knee.modelled), (COUNTED, knee.counted), (READ, knee.from_disk())];
+            let shares = [(MODELLED, knee.modelled), (COUNTED, knee.counted), (READ, knee.disk_share())];
             shares.into_iter().filter_map(|(name, share)| Some((name, share?))).for_each(|(name, share)| {
                 put(figures, name, share);
             });

@@ -35,8 +35,8 @@ fn settings_that_make_no_sense_are_refused() {
 
 #[test]
 fn settings_are_written_as_they_are_read() {
-    let text = "streams = [2, 4]\nservers = [\"nginx\", \"af-xdp\"]\ntransports = [\"plain\"]\nnginx-reads = \"directio\"\n\
-                players = \"bypass\"\n";
+    let text = "streams = [2, 4]\nservers = [\"nginx\", \"af-xdp\"]\ntransports = [\"plain\"]\n\
+                nginx-reads = \"directio\"\nplayers = \"bypass\"\n";
     let read: Settings = toml::from_str(text).expect("it is right");
     assert_eq!(read.servers, [FilmServer::Nginx, FilmServer::AfXdp]);
     let again: Settings = toml::from_str(&toml::to_string(&read).expect("it is written")).expect("it is right");
