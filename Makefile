@@ -33,6 +33,7 @@ TESTS = -- --workspace --locked $(TESTED_DPDK)
 # With lines, which profiles need.
 BENCH := $(TARGET)/lines/bench
 RUN := $(CARGO) run --release --quiet --locked
+CONNECTIONS = $(SUDO) $(BENCH) connections --nearside $(NEARSIDE)
 SLOW = $(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)
 # What builds the container image.
 ENGINE ?= $(shell command -v docker || command -v podman || echo docker)
@@ -119,8 +120,8 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"instructions of a request as silos grow in number|$(SUDO) $(BENCH) cost --silos 1,4,16" \
 		"instructions of the generator for a request|$(SUDO) $(BENCH) cost --side generator" \
 		"instructions of a paced segment as flows grow in number|$(SUDO) $(BENCH) pace" \
-		"a million connections|$(SUDO) $(BENCH) connections --nearside $(NEARSIDE)" \
-		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1 --nearside $(NEARSIDE)" \
+		"a million connections|$(CONNECTIONS)" \
+		"goal: ten million connections, in 6 GB of memory|$(CONNECTIONS) --idle 10M --rounds 1" \
 		"requests beside frames|$(SUDO) $(BENCH) frames --nearside $(NEARSIDE)" \
 		"a packet storm on one silo|$(SUDO) $(BENCH) storm --nearside $(NEARSIDE)" \
 		"two silos beside one|$(SUDO) $(BENCH) silos --nearside $(NEARSIDE)" \

@@ -53,8 +53,8 @@ pub(crate) fn by_turns<T>(
     Ok(samples)
 }
 
-/// How far the cores are from each other in the round that begins, of the server and of who asks it: what passes between
-/// them by memory goes at that pace, and a hypervisor may change it.
+/// How far the cores are from each other in the round that begins, of the server and of who asks it: what passes
+/// between them by memory goes at that pace, and a hypervisor may change it.
 pub(crate) fn tell_of_cores() {
     let [server, client, ..] = allowed_cores()[..] else { return };
     if let Ok(took) = line_round_trip(server, client) {

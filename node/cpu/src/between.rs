@@ -46,8 +46,8 @@ impl Shared {
     }
 }
 
-/// A cache line goes from the first core to the second and back: in this time, both being at work for a millisecond or so
-/// on nothing else.
+/// A cache line goes from the first core to the second and back: in this time, both being at work for a millisecond
+/// or so on nothing else.
 ///
 /// # Errors
 /// One is no core of this process.

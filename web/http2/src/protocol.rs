@@ -2,7 +2,6 @@
 
 use crate::heads::{self, KnownBlocks};
 use crate::scratch::{self, Scratch};
-use crate::sending;
 use app::Body;
 use connections::{CarriedTerms, Counters, Io, Multiplexed, WriteHead};
 use core::time::Duration;
@@ -189,15 +188,14 @@ impl Http2 {
         (request, length, ends): (&Request<'_>, Option<u64>, bool),
         Lent { out, block, known }: Lent<'_>,
     ) {
-        let Some(connection) = &mut self.connection else { return };
         if ends {
             let server = io.common().server;
             let found = io.prepared(request, &mut |ready| known.write(block, ready, server));
             if let Some((content, left)) = found {
-                let chunk = self.terms.http2.chunk as usize;
-                if sending::send_at_once(connection, io, (number, block, chunk), (&content, left), out) {
+                if self.send_at_once(io, (number, block), (&content, left), out) {
                     return;
                 }
+                let Some(connection) = &mut self.connection else { return };
                 connection.send_block(number, block, left.0 == left.1, out);
                 connection.forget_head(number);
                 if let Some(stream) = connection.get_mut(number) {
@@ -206,6 +204,7 @@ impl Http2 {
                 return;
             }
         }
+        let Some(connection) = &mut self.connection else { return };
         // No window is waited for to send a head.
         let is_shut = request.method() != Method::Head && connection.room(number) < OPEN_FROM;
         if is_shut && !self.may_stall(io, number, is_conditional(request)) {

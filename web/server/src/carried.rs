@@ -110,7 +110,8 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// Bytes of such a connection; how many were taken. What is to be sent by then is looked for once, at the turn's end.
+    /// Bytes of such a connection; how many were taken. What is to be sent by then is looked for once, at the
+    /// turn's end.
     pub(crate) fn on_carried_bytes<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> usize {
         // Whoever listens on the way may have sent again what comes before the handshake is over.
         if self.h1.early.holds(id, b"*") {
