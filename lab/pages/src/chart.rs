@@ -320,7 +320,6 @@ impl Chart {
     /// point.
     #[must_use]
     pub fn ascii(&self) -> String {
-        let mut lines = vec![self.title.clone()];
         let Some((x, y)) = self.ranges() else { return format!("{}\n(no points)\n", self.title) };
         let mut cells = vec![[' '; COLUMNS]; ROWS];
         for (curve, point) in self.points().filter(|(_, point)| point.counts) {
@@ -332,6 +331,7 @@ impl Chart {
         let heights =
             [(0, 1.0), (ROWS / 2, middle), (ROWS - 1, 0.0)].map(|(row, at)| (row, (self.y.format)(y.value(at))));
         let width = heights.iter().map(|(_, height)| height.chars().count()).max().unwrap_or(0);
+        let mut lines = vec![self.title.clone()];
         for (row, cells) in cells.iter().enumerate() {
             let height = heights.iter().find(|(at, _)| *at == row).map_or("", |(_, height)| height);
             let line: String = cells.iter().collect();

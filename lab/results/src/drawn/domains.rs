@@ -95,7 +95,7 @@ fn reaches(whole: &Value, from: &Value) -> Vec<Placed> {
         let pair =
             reach.iter().find(|pair| [number(pair, "/from"), number(pair, "/to")] == ends).unwrap_or(&Value::Null);
         let bytes = number(pair, "/bytes_per_second");
-        let distance = number(from, &format!("/distances/{at}")).map(|distance| format!("distance {distance}"));
+        let distance = number(from, &format!("/distances/{at}")).map(|far| format!("distance {far} by firmware"));
         let told = [number(pair, "/latency_nanos").map(seconds), bytes.map(|bytes| si(bytes, "B/s")), distance];
         let name = format!("to the memory of domain {}", text(to, "/domain"));
         let told: Vec<String> = told.into_iter().flatten().collect();
