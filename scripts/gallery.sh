@@ -88,11 +88,12 @@ fi
 echo "</ul></body></html>" >>"$index"
 
 if command -v chromium >/dev/null; then
-	# Those that say the same whichever build made them: README shows them.
+	# Those that say the same whichever build made them: README shows them, from docs/pictures.
 	for name in budget watch audit experiment/report; do
 		[ -s "$name.html" ] || continue
+		picture=$folder/${name%/report}.png
 		chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$site/chromium" \
-			--window-size=900,1150 --screenshot="$folder/$(basename "$name").png" "file://$folder/$name.html" \
+			--window-size=900,1150 --screenshot="$picture" "file://$folder/$name.html" \
 			>/dev/null 2>&1 || true
 	done
 else

@@ -69,7 +69,7 @@
       }
     }
   }
-  document.querySelectorAll("svg .bar").forEach((bar) => {
+  document.querySelectorAll("svg .bar, .track .bar, .track .interval").forEach((bar) => {
     const place = bar.getBoundingClientRect();
     const inside = ({ node, rect }) => node.parentElement.closest("svg") === bar.closest("svg") &&
       Math.min(place.right, rect.right) - Math.max(place.left, rect.left) > 1.5 && Math.min(place.bottom, rect.bottom) - Math.max(place.top, rect.top) > 5;

@@ -1,6 +1,7 @@
 //! Results as nobody measured them: each text in them a name that means no good, each number beyond
 //! what there is.
 
+use pages::Page;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -28,10 +29,19 @@ pub fn others() -> [Box<Change>; 3] {
     [number(json!(u64::MAX)), number(json!(-1e300)), nothing]
 }
 
+/// The page of a result, by whoever fills it; none where it is read no longer.
+pub fn page_of(result: &Value) -> Option<Page> {
+    match result["kind"].as_str() {
+        Some("demo") => Some(demo::report::page(&serde_json::from_value(result.clone()).ok()?)),
+        Some("experiment") => Some(experiments::report::page(&serde_json::from_value(result.clone()).ok()?)),
+        _ => results::page_of(result).ok(),
+    }
+}
+
 /// The result changed in all places where it is still read when it is: what says which result it is
 /// stays as it is.
 pub fn changed(result: &Value, change: &Change) -> Value {
-    let is_read = |result: &Value| results::page_of(result).is_ok();
+    let is_read = |result: &Value| page_of(result).is_some();
     let mut places = BTreeSet::new();
     let all = with(result, "", None, change, &mut places);
     if is_read(&all) {

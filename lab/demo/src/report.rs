@@ -5,7 +5,7 @@ use crate::notes;
 use crate::results::DemoResults;
 use crate::summary::{Summary, summaries};
 use crate::table;
-use pages::{Bar, Bars, Chart, Page, PageHead, PagePart, PageTable, PageVerdict, Series};
+use pages::{Bar, Chart, Page, PageHead, PagePart, PageTable, PageVerdict, Series};
 
 /// The page.
 #[must_use]
@@ -66,15 +66,15 @@ const fn colour(contender: Contender) -> usize {
 
 /// Each scenario on a scale of its own, because connections and requests differ by two orders of
 /// magnitude.
-fn bars(results: &DemoResults, scenario: Scenario, rows: &[Summary]) -> Bars {
+fn bars(results: &DemoResults, scenario: Scenario, rows: &[Summary]) -> PageTable {
     let bar = |row: &Summary| {
         let times = row.ratio.map_or_else(String::new, |ratio| format!(" ({}×)", table::times(ratio.median)));
         let told = thousands(row.rate.median) + &times;
-        let bar = Bar::new(["", &results.name(row.contender)], colour(row.contender), row.rate.median, told);
+        let bar = Bar::new(results.name(row.contender), colour(row.contender), row.rate.median, told);
         Bar { interval: Some((row.rate.min, row.rate.max)), ..bar }
     };
     let label = "requests/s: median, from the least to the most (times nginx's)";
-    Bars { rows: rows.iter().map(bar).collect(), ..Bars::new(scenario.title(), label, thousands) }
+    PageTable::bars(&scenario.title(), label, thousands, &rows.iter().map(bar).collect::<Vec<_>>())
 }
 
 fn latencies(results: &DemoResults, scenario: Scenario, rows: &[Summary]) -> Chart {

@@ -87,7 +87,7 @@ fn summarise(row: &Row, nginx: Option<&Row>) -> Summary {
         client_cpu: (mid(|m| m.client.process), mid(|m| m.client.softirq)),
         others: mid(Measurement::others),
         server_time: mid(|m| 1e6 * m.server_share() / m.requests_per_second),
-        errors: row.rounds.iter().map(|m| m.errors).sum(),
+        errors: row.rounds.iter().map(|m| m.errors).fold(0, u64::saturating_add),
         ratio: (!ratios.is_empty()).then(|| Spread::of(&ratios)),
         warnings,
     }

@@ -221,12 +221,21 @@ fn a_row_in_which_requests_failed_keeps_no_promise() {
     }
 }
 
+/// Counts of a file that somebody wrote are no reason to end.
+#[test]
+fn a_page_is_made_of_counts_that_nobody_counts() {
+    let mut results = invented();
+    results.rows.iter_mut().flat_map(|row| &mut row.rounds).for_each(|round| round.errors = u64::MAX);
+    assert!(report::page(&results).render().contains("18,446,744,073"));
+}
+
 #[test]
 fn the_report_needs_nothing_but_itself() {
     let page = report::page(&invented()).render();
     assert!(page.contains("Processor &lt;of&gt; a test"));
-    // Bars and percentiles, for a narrow and for a wide place.
-    assert_eq!(page.matches("<svg").count(), 4 * SCENARIOS.len());
+    // Bars, and percentiles for a narrow and for a wide place.
+    assert_eq!(page.matches("class=\"bars\"").count(), SCENARIOS.len());
+    assert_eq!(page.matches("<svg").count(), 2 * SCENARIOS.len());
     assert!(!page.contains("NaN") && !page.contains("inf"));
 }
 

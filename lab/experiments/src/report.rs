@@ -8,7 +8,7 @@ use crate::runs::{ArmResults, RunVerdict};
 use crate::table;
 use environment::ResultOrigin;
 use figures::by_word;
-use pages::{Bar, Bars, Chart, Page, PageHead, PagePart, PageTable, PageVerdict, Series};
+use pages::{Bar, Chart, Page, PageHead, PagePart, PageTable, PageVerdict, Series};
 use results::Worth;
 
 /// The page of an experiment.
@@ -90,15 +90,16 @@ fn answer(comparisons: &[Comparison]) -> Vec<String> {
 fn verdicts(page: &mut Page, (title, sides): (&str, [&str; 2]), comparisons: &[Comparison], margin: f64) {
     page.figure(PageTable::headed(title, table::verdicts(comparisons, sides)));
     let bar = |one: &Comparison| {
-        let (effect, also) = (one.effect?, format!(", {}", table::word(one)));
-        let bar = Bar::ratio([&one.figure.name, &one.arm], Some(effect.ratio), effect.interval, &also)?;
+        let (effect, name) = (one.effect?, format!("{}: {}", one.figure.name, one.arm));
+        let also = format!(", {}", table::word(one));
+        let bar = Bar::ratio(name, Some(effect.ratio), effect.interval, &also)?;
         Some(Bar { counts: one.verdict.is_some() || one.figure.better.is_some(), ..bar })
     };
-    let mut bars: Vec<Bar> = comparisons.iter().filter_map(bar).collect();
     // A figure's rows stand together.
-    let order: Vec<String> = bars.iter().map(|bar| bar.group.clone()).collect();
-    bars.sort_by_key(|bar| order.iter().position(|group| *group == bar.group));
-    page.curve(Bars::ratios(title, bars, Some((1.0 - margin, 1.0 + margin))));
+    let mut all: Vec<&Comparison> = comparisons.iter().collect();
+    all.sort_by_key(|one| comparisons.iter().position(|other| other.figure.name == one.figure.name));
+    let bars: Vec<Bar> = all.into_iter().filter_map(bar).collect();
+    page.curve(PageTable::ratios(title, &bars, Some((1.0 - margin, 1.0 + margin))));
 }
 
 fn figures(page: &mut Page, results: &Results) {

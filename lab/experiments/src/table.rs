@@ -113,7 +113,12 @@ pub fn heading(results: &Results, arm: &ArmResults) -> String {
             let _ = write!(text, " {short} {value:.2}");
         }
     }
-    let count: u64 = arm.runs.iter().filter_map(|run| run.latency.as_ref()).map(|latency| latency.count).sum();
+    let count: u64 = arm
+        .runs
+        .iter()
+        .filter_map(|run| run.latency.as_ref())
+        .map(|latency| latency.count)
+        .fold(0, u64::saturating_add);
     let _ = write!(text, " ms count {count}");
     text
 }

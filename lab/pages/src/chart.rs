@@ -4,7 +4,6 @@ use crate::drawing::{Drawing, TEXT, class};
 use crate::scale::{AxisScale, Range, is_sound, label, nines, percentile};
 use crate::table::PageTable;
 use crate::text::{width, wrapped};
-use core::fmt::{self, Write};
 
 /// Curves over a pair of axes.
 #[derive(Clone, Debug)]
@@ -84,11 +83,18 @@ impl From<(f64, f64)> for CurvePoint {
     }
 }
 
+/// A place, and whether it counts.
+impl From<(f64, f64, bool)> for CurvePoint {
+    fn from((x, y, counts): (f64, f64, bool)) -> Self {
+        Self { x, y, interval: None, counts }
+    }
+}
+
 impl Series {
-    /// Of plain points.
+    /// Of points, without a largest.
     #[must_use]
-    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        Self { name: name.into(), points: points.into_iter().map(CurvePoint::from).collect(), largest: None }
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item: Into<CurvePoint>>) -> Self {
+        Self { name: name.into(), points: points.into_iter().map(Into::into).collect(), largest: None }
     }
 
     /// The same, of a run that counts or does not.
@@ -167,11 +173,8 @@ impl Chart {
         let mut xs: Vec<f64> = columns.iter().flatten().map(|point| point.x).collect();
         xs.sort_by(f64::total_cmp);
         xs.dedup();
-        let heads: Vec<&str> = [&self.x.label]
-            .into_iter()
-            .chain(self.series.iter().map(|series| &series.name))
-            .map(String::as_str)
-            .collect();
+        let names = self.series.iter().map(|series| series.name.clone());
+        let heads = [self.x.label.clone()].into_iter().chain(names).collect();
         let row = |x: &f64| {
             let cell = |points: &Vec<CurvePoint>| {
                 let all = points.iter().filter(|point| point.x == *x).map(|point| self.told(point));
@@ -179,12 +182,16 @@ impl Chart {
             };
             [vec![(self.x.format)(*x)], columns.iter().map(cell).collect()].concat()
         };
-        let mut table = PageTable::new(format!("{}: {}", self.title, self.y.label), &heads).with(xs.iter().map(row));
-        if self.series.iter().any(|series| series.largest.is_some()) {
+        let mut rows: Vec<Vec<String>> = [heads].into_iter().chain(xs.iter().map(row)).collect();
+        if self.has_largest() {
             let largest = self.series.iter().map(|series| self.largest(series));
-            table.rows.push([vec!["max".to_owned()], largest.collect()].concat());
+            rows.push(["max".to_owned()].into_iter().chain(largest).collect());
         }
-        table
+        PageTable::headed(format!("{}: {}", self.title, self.y.label), rows)
+    }
+
+    fn has_largest(&self) -> bool {
+        self.series.iter().any(|series| series.largest.is_some())
     }
 
     /// The largest of a curve, as it is told.
@@ -237,7 +244,7 @@ impl Chart {
     }
 
     fn plot(&self, drawing: &mut Drawing, (x, y): (Range, Range)) {
-        let has_largest = self.series.iter().any(|series| series.largest.is_some());
+        let has_largest = self.has_largest();
         let x = if has_largest { x.longer(0.2) } else { x.roomy() };
         let y = y.roomy();
         drawing.paragraph(0.0, "label", &self.y.label);
@@ -269,7 +276,7 @@ impl Chart {
         }
         drawing.line("axis", (left, bottom), (right, bottom));
         for curve in 0..self.series.len() {
-            self.curve(drawing, curve, &|point| (at_x(point.x), at_y(point.y)), &at_y);
+            self.curve(drawing, curve, &|x, y| (at_x(x), at_y(y)));
             let series = &self.series[curve];
             if let Some(largest) = series.largest {
                 let told = format!("{}: max {}", series.name, self.largest(series));
@@ -292,26 +299,19 @@ impl Chart {
         if own.len() <= OWN_TICKS && self.x.scale != AxisScale::Percentiles { own } else { x.ticks() }
     }
 
-    fn curve(
-        &self,
-        drawing: &mut Drawing,
-        curve: usize,
-        place: &dyn Fn(&CurvePoint) -> (f64, f64),
-        at_y: &dyn Fn(f64) -> f64,
-    ) {
+    fn curve(&self, drawing: &mut Drawing, curve: usize, at: &dyn Fn(f64, f64) -> (f64, f64)) {
         let points: Vec<CurvePoint> =
             self.points().filter(|(owner, _)| *owner == curve).map(|(_, point)| point).collect();
-        let places = points.iter().filter(|point| point.counts).map(place);
+        let places = points.iter().filter(|point| point.counts).map(|point| at(point.x, point.y));
         let path: Vec<String> = places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         drawing.put(&format!("<polyline class=\"line {}\" points=\"{}\"/>", class(curve), path.join(" ")));
         for point in &points {
-            let at = place(point);
             if let Some((low, high)) = point.interval {
-                drawing.line(&format!("interval {}", class(curve)), (at.0, at_y(low)), (at.0, at_y(high)));
+                drawing.line(&format!("interval {}", class(curve)), at(point.x, low), at(point.x, high));
             }
             if points.len() <= MARKED || !point.counts {
                 let told = format!("{}: {}, {}", self.series[curve].name, (self.x.format)(point.x), self.told(point));
-                drawing.mark(curve, at, point.counts, &told);
+                drawing.mark(curve, at(point.x, point.y), point.counts, &told);
             }
         }
     }
@@ -320,42 +320,31 @@ impl Chart {
     /// point.
     #[must_use]
     pub fn ascii(&self) -> String {
-        let mut out = String::new();
-        // Writing to a String does not fail.
-        let _ = self.write_ascii(&mut out);
-        out
-    }
-
-    fn write_ascii(&self, out: &mut String) -> fmt::Result {
-        writeln!(out, "{}", self.title)?;
-        let Some((x, y)) = self.ranges() else { return writeln!(out, "(no points)") };
+        let Some((x, y)) = self.ranges() else { return format!("{}\n(no points)\n", self.title) };
         let mut cells = vec![[' '; COLUMNS]; ROWS];
         for (curve, point) in self.points().filter(|(_, point)| point.counts) {
             let column = (x.place(point.x) * (COLUMNS - 1) as f64).round() as usize;
             let row = (y.place(point.y) * (ROWS - 1) as f64).round() as usize;
-            cells[ROWS - 1 - row.min(ROWS - 1)][column.min(COLUMNS - 1)] = MARKS[curve % MARKS.len()];
+            cells[ROWS - 1 - row][column] = MARKS[curve % MARKS.len()];
         }
-        let names = |place: f64| (self.y.format)(y.value(place));
         let middle = 0.5 - 0.5 / (ROWS - 1) as f64;
-        let width = [0.0, 0.5, 1.0].map(|place| names(place).chars().count());
-        let width = width.into_iter().max().unwrap_or(0);
-        for (row, line) in cells.iter().enumerate() {
-            let label = match row {
-                0 => names(1.0),
-                _ if row == ROWS / 2 => names(middle),
-                _ if row == ROWS - 1 => names(0.0),
-                _ => String::new(),
-            };
-            let line: String = line.iter().collect();
-            writeln!(out, "{label:>width$} |{}", line.trim_end())?;
+        let heights =
+            [(0, 1.0), (ROWS / 2, middle), (ROWS - 1, 0.0)].map(|(row, at)| (row, (self.y.format)(y.value(at))));
+        let width = heights.iter().map(|(_, height)| height.chars().count()).max().unwrap_or(0);
+        let mut lines = vec![self.title.clone()];
+        for (row, cells) in cells.iter().enumerate() {
+            let height = heights.iter().find(|(at, _)| *at == row).map_or("", |(_, height)| height);
+            let line: String = cells.iter().collect();
+            lines.push(format!("{height:>width$} |{}", line.trim_end()));
         }
-        let (first, last) = ((self.x.format)(x.value(0.0)), (self.x.format)(x.value(1.0)));
+        let [first, last] = [0.0, 1.0].map(|at| (self.x.format)(x.value(at)));
         let gap = COLUMNS.saturating_sub(first.chars().count());
-        writeln!(out, "{:>width$} +{}\n{:>width$}  {first}{last:>gap$}", "", "-".repeat(COLUMNS), "")?;
-        writeln!(out, "{:>width$}  {} (across), {} (up)", "", self.x.label, self.y.label)?;
+        lines.push(format!("{:>width$} +{}", "", "-".repeat(COLUMNS)));
+        lines.push(format!("{:>width$}  {first}{last:>gap$}", ""));
+        lines.push(format!("{:>width$}  {} (across), {} (up)", "", self.x.label, self.y.label));
         for (curve, series) in self.series.iter().enumerate() {
-            writeln!(out, "{:>width$}  {} {}", "", MARKS[curve % MARKS.len()], series.name)?;
+            lines.push(format!("{:>width$}  {} {}", "", MARKS[curve % MARKS.len()], series.name));
         }
-        Ok(())
+        lines.join("\n") + "\n"
     }
 }

@@ -137,11 +137,6 @@ impl Drawing {
         self.top += 8.0;
     }
 
-    /// What was drawn so far.
-    pub(crate) fn inner(&self) -> &str {
-        self.out.trim_end()
-    }
-
     /// The drawing, described by a text.
     pub(crate) fn finish(self, class: &str, label: &str) -> String {
         let (width, height, label) = (self.width, self.top + 6.0, escaped(label));

@@ -12,8 +12,8 @@
 //! | `table` | tables that become lists where they would be cut |
 //! | `chart` | curves: as SVG, and in plain characters |
 //! | `scale` | axes: values to places, and round values on them |
-//! | `bars` | values by name, with their intervals |
-//! | `places` | what lies where: frames, what is in them, and what lies between |
+//! | `bars` | values by name, with their intervals: tables with a drawn column |
+//! | `places` | what lies where: frames, and what is in them |
 //! | `drawing` | SVG in a narrow and a wide form, of which a page shows one |
 //! | `text` | text that is no markup: escaped, measured, wrapped |
 //! | `tone` | how good or bad something is |
@@ -35,7 +35,7 @@ mod tests;
 mod text;
 mod tone;
 
-pub use bars::{Bar, Bars};
+pub use bars::Bar;
 pub use chart::{Axis, Chart, CurvePoint, Series};
 pub use inside::results_in;
 pub use page::{Page, PageHead, PagePart, PageVerdict, svg_page};

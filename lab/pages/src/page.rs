@@ -1,6 +1,5 @@
 //! The model of a page, and its HTML.
 
-use crate::bars::Bars;
 use crate::chart::Chart;
 use crate::drawing::{COLOURS, Drawing, figure};
 use crate::inside::link;
@@ -85,8 +84,6 @@ pub enum PagePart {
     Table(PageTable),
     /// Curves.
     Chart(Chart),
-    /// Values by name.
-    Bars(Bars),
     /// What lies where.
     Places(Places),
     /// A text as it is, shown when somebody asks for it.
@@ -108,12 +105,6 @@ impl From<Chart> for PagePart {
 impl From<Places> for PagePart {
     fn from(places: Places) -> Self {
         Self::Places(places)
-    }
-}
-
-impl From<Bars> for PagePart {
-    fn from(bars: Bars) -> Self {
-        Self::Bars(bars)
     }
 }
 
@@ -151,14 +142,6 @@ impl Page {
     /// Adds to how it was measured.
     pub fn tell(&mut self, part: impl Into<PagePart>) {
         self.method.push(part.into());
-    }
-
-    /// Its curves, in their order.
-    pub fn charts(&self) -> impl Iterator<Item = &Chart> {
-        self.curves.iter().filter_map(|part| match part {
-            PagePart::Chart(chart) => Some(chart),
-            _ => None,
-        })
     }
 
     /// The page as HTML.
@@ -261,7 +244,6 @@ impl PagePart {
     fn drawn(&self) -> Option<(&str, PageTable, Draw<'_>)> {
         match self {
             Self::Chart(it) if !it.series.is_empty() => Some((&it.title, it.table(), Box::new(|on| it.draw(on)))),
-            Self::Bars(it) if !it.rows.is_empty() => Some((&it.title, it.table(), Box::new(|on| it.draw(on)))),
             Self::Places(it) if !it.frames.is_empty() => Some((&it.title, it.table(), Box::new(|on| it.draw(on)))),
             _ => None,
         }
@@ -282,7 +264,7 @@ impl PagePart {
                 let _ = writeln!(out, "<details><summary>{title}</summary><pre tabindex=\"0\">{text}</pre></details>");
             }
             Self::Table(table) => table.write(out, rows),
-            Self::Chart(_) | Self::Bars(_) | Self::Places(_) => {
+            Self::Chart(_) | Self::Places(_) => {
                 self.drawn().into_iter().for_each(|(title, table, draw)| figure(out, title, &table, &draw));
             }
         }

@@ -1,16 +1,13 @@
-//! What lies where: frames beside each other, each with what is in it, and what lies between them
-//! as a table of cells. How far something is from what it could be is a bar in a frame of its own.
+//! What lies where: frames beside each other, each with what is in it. How far something is from what it could be is a
+//! bar in a frame of its own.
 
-use crate::drawing::{Drawing, TEXT, class};
+use crate::drawing::{Drawing, class};
 use crate::table::PageTable;
-use crate::text::width;
 use core::fmt::Write;
 
-/// Frames that are drawn, things of one, and rows of cells; of the others it is told how many there
-/// are.
+/// Frames that are drawn, and things of one; of the others it is told how many there are.
 const FRAMES: usize = 32;
 const THINGS: usize = 24;
-const ROWS: usize = 16;
 
 /// Squares of a thing that are drawn, and how large they are.
 const SQUARES: usize = 512;
@@ -33,8 +30,6 @@ pub struct Places {
     pub title: String,
     /// The frames.
     pub frames: Vec<PlaceFrame>,
-    /// What lies between them: what cells tell, and a row for each frame.
-    pub between: (String, Vec<Vec<String>>),
 }
 
 /// A frame.
@@ -72,69 +67,24 @@ impl Places {
 
     /// Draws all of it.
     pub(crate) fn draw(&self, drawing: &mut Drawing) {
-        let columns = if drawing.width >= 2.0 * NARROWEST + GAP && self.frames.len() > 1 { 2 } else { 1 };
-        let wide = (drawing.width - GAP * (columns as f64 - 1.0)) / columns as f64;
+        let width = drawing.width;
+        let columns = if width >= 2.0 * NARROWEST + GAP && self.frames.len() > 1 { 2 } else { 1 };
+        let wide = (width - GAP * (columns as f64 - 1.0)) / columns as f64;
+        let left = |at: usize| at as f64 * (wide + GAP);
         for row in self.frames.chunks(columns).take(FRAMES.div_ceil(columns)) {
-            drawing.top += 6.0;
-            let left = |at: usize| at as f64 * (wide + GAP);
-            let drawn: Vec<Drawing> = row
-                .iter()
-                .enumerate()
-                .map(|(at, frame)| frame.drawn(left(at) + INSET, left(at) + wide - INSET, drawing.top))
-                .collect();
-            let high = drawn.iter().map(|one| one.top - drawing.top).fold(0.0, f64::max) + INSET;
-            for (at, one) in drawn.iter().enumerate() {
-                drawing.rect("frame", (left(at) + 0.5, drawing.top + 0.5), (wide - 1.0, high - 1.0));
-                drawing.put(one.inner());
+            let top = drawing.top + 6.0;
+            let mut bottom = top;
+            for (at, frame) in row.iter().enumerate() {
+                (drawing.top, drawing.width) = (top + 4.0, left(at) + wide - INSET);
+                frame.draw(drawing, left(at) + INSET);
+                bottom = bottom.max(drawing.top + INSET);
             }
-            drawing.top += high + 6.0;
+            for at in 0..row.len() {
+                drawing.rect("frame", (left(at) + 0.5, top + 0.5), (wide - 1.0, bottom - top - 1.0));
+            }
+            (drawing.top, drawing.width) = (bottom + 6.0, width);
         }
         rest(drawing, 0.0, (self.frames.len(), FRAMES));
-        self.draw_between(drawing);
-    }
-
-    /// The cells, a row for each frame.
-    fn draw_between(&self, drawing: &mut Drawing) {
-        let (told, rows) = &self.between;
-        if rows.is_empty() {
-            return;
-        }
-        drawing.top += 8.0;
-        drawing.paragraph(0.0, "strong", told);
-        let shown = rows.len().min(ROWS);
-        let name = |at: usize| self.frames.get(at).map_or_else(String::new, |frame| short(&frame.name));
-        let left = (0..shown).map(|at| width(&name(at), TEXT)).fold(0.0, f64::max) + GAP;
-        let wide = (drawing.width - left) / shown as f64;
-        let lines = rows.iter().flatten().map(|cell| cell.lines().count()).max().unwrap_or(1).max(1);
-        let high = lines as f64 * (TEXT + 3.0) + 8.0;
-        // Where they would run into each other, cells are in the table alone.
-        let fits = rows.iter().flatten().flat_map(|cell| cell.lines()).all(|line| width(line, TEXT) + 6.0 <= wide);
-        if !fits {
-            for (from, row) in rows.iter().enumerate().take(shown) {
-                let cells: Vec<String> = row.iter().map(|cell| cell.replace('\n', ", ")).collect();
-                drawing.paragraph(0.0, "name", &format!("{}: {}", name(from), cells.join("; ")));
-            }
-            return rest(drawing, 0.0, (rows.len(), ROWS));
-        }
-        drawing.top += TEXT + 4.0;
-        (0..shown).for_each(|at| drawing.text((left + (at as f64 + 0.5) * wide, drawing.top), "middle", &name(at)));
-        drawing.top += 5.0;
-        for (from, row) in rows.iter().enumerate().take(shown) {
-            let top = drawing.top;
-            drawing.text((0.0, top + 0.5 * high + 4.0), "name", &name(from));
-            for (to, cell) in row.iter().enumerate().take(shown) {
-                let at = left + to as f64 * wide;
-                let kind = if from == to { "band frame" } else { "frame" };
-                drawing.rect(kind, (at + 0.5, top + 0.5), (wide - 1.0, high - 1.0));
-                for (line, text) in cell.lines().enumerate() {
-                    let below = top + (line as f64 + 1.0) * (TEXT + 3.0);
-                    drawing.text((at + 0.5 * wide, below), "middle", text);
-                }
-            }
-            drawing.top += high;
-        }
-        drawing.top += 4.0;
-        rest(drawing, 0.0, (rows.len(), ROWS));
     }
 }
 
@@ -145,20 +95,12 @@ fn rest(drawing: &mut Drawing, left: f64, (all, drawn): (usize, usize)) {
     }
 }
 
-/// The beginning of a name, for a place without room.
-fn short(name: &str) -> String {
-    name.split(',').next().unwrap_or_default().chars().take(12).collect()
-}
-
 impl PlaceFrame {
-    /// Drawn between two places beside each other, from there on.
-    fn drawn(&self, left: f64, right: f64, top: f64) -> Drawing {
-        let mut drawing = Drawing::new(right);
-        drawing.top = top + 4.0;
+    /// Draws it from this place on, as far as the drawing is wide.
+    fn draw(&self, drawing: &mut Drawing, left: f64) {
         drawing.paragraph(left, "strong", &self.name);
-        self.things.iter().take(THINGS).for_each(|thing| thing.draw(&mut drawing, left));
-        rest(&mut drawing, left, (self.things.len(), THINGS));
-        drawing
+        self.things.iter().take(THINGS).for_each(|thing| thing.draw(drawing, left));
+        rest(drawing, left, (self.things.len(), THINGS));
     }
 }
 

@@ -23,6 +23,8 @@ pub struct PageTable {
     pub heads: Vec<String>,
     /// The rows, cell by cell; the first cell names its row.
     pub rows: Vec<Vec<String>>,
+    /// What is drawn in a last column, above it and in each row: markup, in which nothing stands that a result says.
+    pub(crate) drawn: Vec<String>,
 }
 
 impl PageTable {
@@ -30,14 +32,14 @@ impl PageTable {
     #[must_use]
     pub fn new(caption: impl Into<String>, heads: &[&str]) -> Self {
         let heads = heads.iter().map(|head| (*head).to_owned()).collect();
-        Self { caption: caption.into(), heads, rows: Vec::new() }
+        Self { caption: caption.into(), heads, rows: Vec::new(), drawn: Vec::new() }
     }
 
     /// Of rows, the first of which are the heads.
     #[must_use]
     pub fn headed(caption: impl Into<String>, mut rows: Vec<Vec<String>>) -> Self {
         let heads = if rows.is_empty() { Vec::new() } else { rows.remove(0) };
-        Self { caption: caption.into(), heads, rows }
+        Self { heads, rows, ..Self::new(caption, &[]) }
     }
 
     /// Names and what they are, a row each.
@@ -66,7 +68,7 @@ impl PageTable {
         if self.rows.is_empty() {
             return;
         }
-        let many = self.rows.len() > open;
+        let many = self.rows.len() > open && self.drawn.is_empty();
         let (caption, count) = (escaped(&self.caption), grouped(self.rows.len() as u64));
         if many {
             let of = if caption.is_empty() { String::new() } else { format!("{caption}: ") };
@@ -81,8 +83,9 @@ impl PageTable {
         for (head, kind) in self.heads.iter().zip(&kinds) {
             let _ = write!(out, "<th role=\"columnheader\"{}>{}</th>", class(&[kind]), escaped(head));
         }
+        self.write_drawn(out, 0);
         out.push_str("</tr></thead>\n<tbody>\n");
-        for row in &self.rows {
+        for (number, row) in self.rows.iter().enumerate() {
             out.push_str("<tr role=\"row\">");
             for (column, (cell, head)) in row.iter().zip(&self.heads).enumerate() {
                 let tone = if head == VERDICT { Tone::of(cell).class() } else { "" };
@@ -94,11 +97,19 @@ impl PageTable {
                     "<{element} role=\"{role}\"{class} data-head=\"{head}\" dir=\"auto\">{text}</{element}>"
                 );
             }
+            self.write_drawn(out, number + 1);
             out.push_str("</tr>\n");
         }
         out.push_str("</tbody></table>\n");
         if many {
             out.push_str("</details>\n");
+        }
+    }
+
+    /// The cell of what is drawn, which who reads the others does not need.
+    fn write_drawn(&self, out: &mut String, row: usize) {
+        if let Some(drawn) = self.drawn.get(row) {
+            let _ = write!(out, "<td class=\"track\" aria-hidden=\"true\">{drawn}</td>");
         }
     }
 
@@ -120,6 +131,7 @@ impl PageTable {
             cells.chain(self.heads.get(column)).map(|cell| width(cell, 13.0)).fold(0.0, f64::max).min(WIDEST)
         };
         match (0..self.heads.len()).map(|column| of(column) + 18.0).sum::<f64>() {
+            _ if !self.drawn.is_empty() => "bars",
             // Names wrap, and what stands beside them.
             _ if self.heads.len() <= 2 => "narrow",
             ..=330.0 => "narrow",

@@ -183,6 +183,70 @@ fn long_names_are_broken_into_lines_and_never_cut() {
     assert!(drawn.contains(" A</text>") && drawn.contains(" B</text>"), "{drawn}");
 }
 
+/// What is drawn in a row: classes, places and widths in percent.
+fn pieces(cell: &str) -> Vec<(String, f64, f64)> {
+    let part = |piece: &str, before: &str, after: &str| {
+        piece.split(before).nth(1).and_then(|rest| rest.split(after).next()).unwrap_or_default().to_owned()
+    };
+    let one = |piece: &str| {
+        let number = |name: &str| part(piece, name, "%").parse().unwrap_or(f64::NAN);
+        (part(piece, "class=\"", "\""), number("--at:"), number("--wide:"))
+    };
+    cell.split("<span").skip(1).map(one).collect()
+}
+
+#[test]
+fn bars_begin_at_zero_and_ratios_stand_around_one() {
+    let bar = |name: &str, value| Bar::new(name.to_owned(), 1, value, plain(value));
+    let half = Bar { interval: Some((40.0, 60.0)), ..bar("<half>", 50.0) };
+    let bars = [bar("all", 100.0), half, Bar { counts: false, ..bar("none", -7.0) }];
+    let table = PageTable::bars("<Rates>", "per second", plain, &bars);
+    let of = |row: usize, wanted: &str| {
+        let found = pieces(&table.drawn[row]).into_iter().find(|(class, ..)| class.starts_with(wanted));
+        found.unwrap_or_else(|| panic!("{wanted} in {}", table.drawn[row]))
+    };
+    let (all, half, none) = (of(1, "bar s1"), of(2, "bar s1"), of(3, "bar s1"));
+    assert!(half.1 == all.1 && (all.2 - 2.0 * half.2).abs() < 0.1 * all.2, "{all:?} {half:?}");
+    assert!(none.0.ends_with(" open") && none.2 == 0.0, "{none:?}");
+    let interval = of(2, "interval");
+    assert!((interval.1 + 0.5 * interval.2 - (half.1 + half.2)).abs() < 0.1, "{interval:?} is around {half:?}");
+    assert_eq!(table.rows[2], ["none", "-7, does not count"]);
+    let mut out = String::new();
+    table.write(&mut out, 1);
+    assert!(out.contains("<caption>&lt;Rates&gt;</caption>") && !out.contains("<summary>"), "never folded: {out}");
+    assert!(out.contains("&lt;half&gt;") && out.matches("<td class=\"track\" aria-hidden=\"true\">").count() == 4);
+
+    let ratio = |value, ends| Bar::ratio("a".to_owned(), Some(value), ends, ", faster");
+    let rows = [ratio(2.0, Some((1.0, 4.0))), ratio(0.5, Some((1e-9, 1e9))), ratio(0.0, None), ratio(f64::NAN, None)];
+    let rows: Vec<Bar> = rows.into_iter().flatten().collect();
+    let table = PageTable::ratios("t", &rows, Some((0.98, 1.02)));
+    assert_eq!(table.rows.len(), 2, "a ratio of nothing is none");
+    assert_eq!(table.rows[0][1], "2.000 (1.000 to 4.000), faster");
+    let drawn = pieces(&table.drawn[1]);
+    let at = |wanted: &str| drawn.iter().find(|(class, ..)| class.starts_with(wanted)).expect("drawn").clone();
+    let (band, one, mark) = (at("band"), at("one"), at("mark"));
+    assert!(band.1 < one.1 && one.1 < band.1 + band.2 && one.1 < mark.1, "{drawn:?}");
+    // An interval that is wider than a hundredfold is cut, and presses nothing.
+    assert!(mark.1 - one.1 > 5.0 && pieces(&table.drawn[2]).iter().all(|(_, at, wide)| at + wide <= 100.01));
+}
+
+#[test]
+fn labels_of_bars_have_room_in_the_narrowest_column() {
+    let long = |value: f64| format!("{value:.0} frames/s");
+    let head =
+        PageTable::bars("t", "rate", long, &[Bar::new("a".to_owned(), 0, 987_654.0, "b".to_owned())]).drawn.remove(0);
+    let labels: Vec<(f64, f64)> = head
+        .split("--at:")
+        .skip(1)
+        .map(|rest| {
+            let at: f64 = rest.split('%').next().and_then(|at| at.parse().ok()).expect("a place");
+            let text = rest.split(['>', '<']).nth(1).expect("a label");
+            (at / 100.0 * (320.0 - width(text, 12.0)), width(text, 12.0))
+        })
+        .collect();
+    assert!(labels.len() > 1 && labels.windows(2).all(|two| two[0].0 + two[0].1 + 7.0 < two[1].0), "{head}");
+}
+
 #[test]
 fn nothing_is_markup_and_nothing_turns_the_text() {
     let bad = "<script>alert('1')</script> & \"x\" \u{202e}abc\u{7}\u{0}\u{2066}";

@@ -23,7 +23,7 @@ use crate::measurement::{KnownResult, OwnVerdict, ResultError, Worth};
 use crate::read::{parts_of_text, whole_of};
 use cells::{text, texts};
 use environment::{Fingerprint, ResultKind};
-use pages::{Page, PageHead, PageTable, PageVerdict, Tone};
+use pages::{Page, PageHead, PageVerdict, Tone};
 use serde_json::Value;
 
 /// A result, read: what is known of it, as a value, and as it stands there.
@@ -48,8 +48,8 @@ enum Draw {
     All(fn(&mut Page, &[ReadResult]) -> Result<(), ResultError>),
 }
 
-/// Every kind: its page's title, and how it is filled.
-const PAGES: [(ResultKind, &str, Draw); 20] = [
+/// Every kind whose pages are filled here: the title, and how. Experiments and the demo fill theirs.
+const PAGES: [(ResultKind, &str, Draw); 18] = [
     (ResultKind::Load, "A load", Draw::One(load::load)),
     (ResultKind::FindMax, "The highest rate that meets its objectives", Draw::One(load::found)),
     (ResultKind::LoadSweep, "Loads by connections and threads", Draw::One(load::sweep)),
@@ -63,8 +63,6 @@ const PAGES: [(ResultKind, &str, Draw); 20] = [
     (ResultKind::PacketLab, "Devices compared", Draw::One(method::devices)),
     (ResultKind::PacketSweep, "A device's settings, one changed at a time", Draw::One(method::factors)),
     (ResultKind::PacketForward, "A forwarder", Draw::One(method::forwarder)),
-    (ResultKind::Experiment, "An experiment", Draw::All(figures)),
-    (ResultKind::Demo, "Nearside versus nginx", Draw::All(figures)),
     (ResultKind::Noise, "What takes busy cores' time", Draw::One(machine::noise)),
     (ResultKind::Recording, "A machine over time", Draw::All(machine::recording)),
     (ResultKind::Audit, "Settings judged", Draw::One(machine::audit)),
@@ -93,7 +91,8 @@ pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
     let Some((first, others)) = all.split_first() else { return Err(ResultError("there is no result".to_owned())) };
     let kind = first.known.kind;
     let of_kind = PAGES.into_iter().find(|(of, ..)| *of == kind);
-    let (_, title, draw) = of_kind.ok_or_else(|| ResultError(format!("{} has no page", kind.command())))?;
+    let (_, title, draw) =
+        of_kind.ok_or_else(|| ResultError(format!("{}: nearside lab report makes its page", first.known.name)))?;
     let mut page = Page::new(head(title, first));
     for ReadResult { known, .. } in others {
         if known.kind != kind {
@@ -174,12 +173,4 @@ fn verdict(result: &KnownResult) -> PageVerdict {
         Some(own) => PageVerdict { word: own.worth.word().to_owned(), reasons: own.reasons.clone() },
         None => not_judged("the result does not say what it is worth: an earlier version wrote it"),
     }
-}
-
-/// All figures of results that are compared with another's.
-fn figures(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
-    let row = |one: &packet::compare::RunFigure| vec![one.of.clone(), one.figure.clone(), one.unit.show(one.value)];
-    let all = all.iter().flat_map(|one| &one.known.figures);
-    page.figure(PageTable::new("", &["of", "figure", "value"]).with(all.map(row)));
-    Ok(())
 }

@@ -96,9 +96,13 @@ fn shown(words: impl Iterator<Item = String>) -> Vec<String> {
             if core::mem::take(&mut is_header) {
                 return hidden(&word);
             }
-            is_header = word == "-H" || word == "--header";
-            let of = |flag: &str| Some(format!("{flag}{}", hidden(word.strip_prefix(flag)?)));
-            if is_header { word } else { of("--header=").or_else(|| of("-H")).unwrap_or(word) }
+            // `-k`, which takes no value, may stand in one word with it.
+            let short = word.strip_prefix('-').and_then(|rest| rest.trim_start_matches('k').strip_prefix('H'));
+            is_header = word == "--header" || short == Some("");
+            match short.or_else(|| word.strip_prefix("--header=")).filter(|said| !said.is_empty()) {
+                Some(said) => format!("{}{}", &word[..word.len() - said.len()], hidden(said)),
+                None => word,
+            }
         })
         .collect()
 }
@@ -195,10 +199,11 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_without_what_headers_say() {
-        let words =
-            "load http://a/ -H Authorization:secret --header Cookie:secret --header=X-Key:secret -HY:secret -c 4";
+        let words = "load http://a/ -H Authorization:secret --header Cookie:secret --header=X-Key:secret -HY:secret -c 4 \
+                     -kH A:secret -kHB:secret -k";
         let shown = shown(words.split(' ').map(str::to_owned)).join(" ");
-        let wanted = "load http://a/ -H Authorization: ... --header Cookie: ... --header=X-Key: ... -HY: ... -c 4";
+        let wanted = "load http://a/ -H Authorization: ... --header Cookie: ... --header=X-Key: ... -HY: ... -c 4 \
+                      -kH A: ... -kHB: ... -k";
         assert_eq!(shown, wanted);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::files::Later;
 use crate::plan::OutputPlan;
+use pages::PagePart;
 use say::Failure;
 
 /// Files for drawings, which are there before the run.
@@ -42,5 +43,7 @@ impl Drawings {
 /// None, of a result of ours.
 pub fn ascii(json: &str) -> Result<String, Failure> {
     let page = results::page(&[("result.json".to_owned(), json.to_owned())])?;
-    Ok(page.charts().next().map_or_else(String::new, |chart| format!("\n{}", chart.ascii())))
+    let first =
+        page.curves.iter().find_map(|part| if let PagePart::Chart(chart) = part { Some(chart.ascii()) } else { None });
+    Ok(first.map_or_else(String::new, |chart| format!("\n{chart}")))
 }

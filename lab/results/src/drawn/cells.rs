@@ -1,7 +1,7 @@
 //! Values of a result as cells of tables and as points of curves.
 
 use figures::{digits, grouped, seconds, share, si};
-use pages::{CurvePoint, PageTable, Series, is_sound};
+use pages::{PageTable, Series, is_sound};
 use serde_json::{Value, json};
 
 /// A value by its unit: a `count`, `ranges` of numbers, `ns`, a `share` of one, `digits`, three of them; what else is
@@ -166,11 +166,7 @@ pub fn curve<'a>(
     [x, y]: [&str; 2],
     counts: impl Fn(&Value) -> bool,
 ) -> Series {
-    let point = |row: &Value| {
-        let place = (number(row, x)?, number(row, y)?);
-        Some(CurvePoint { counts: counts(row), ..CurvePoint::from(place) })
-    };
-    Series { name: name.into(), points: rows.into_iter().filter_map(point).collect(), largest: None }
+    Series::new(name, rows.into_iter().filter_map(|row| Some((number(row, x)?, number(row, y)?, counts(row)))))
 }
 
 /// For each group of rows a curve of each of these values, whose names stand before the group's.

@@ -1,5 +1,5 @@
 //! A machine's domains as a picture: cores, memory, interfaces and disks where they are, links of
-//! PCI Express beside what they could be, and what was measured between domains.
+//! PCI Express beside what they could be, and what was measured from each domain to the memory of each.
 
 use super::cells::{list, number, ranges, text, texts};
 use figures::{many, seconds, si};
@@ -11,6 +11,7 @@ const CORES: usize = 0;
 const MEMORY: usize = 2;
 const INTERFACES: usize = 1;
 const DISKS: usize = 3;
+const REACHES: usize = 4;
 
 /// The picture of a topology.
 pub fn places(whole: &Value) -> Places {
@@ -20,8 +21,7 @@ pub fn places(whole: &Value) -> Places {
     if !nowhere.is_empty() {
         frames.push(PlaceFrame { name: "No domain that is known".to_owned(), things: nowhere });
     }
-    let (told, rows) = between(whole, domains);
-    Places { title: title(whole), frames, between: (told, rows) }
+    Places { title: title(whole), frames }
 }
 
 fn title(whole: &Value) -> String {
@@ -54,6 +54,7 @@ fn frame(whole: &Value, domain: &Value) -> PlaceFrame {
         things.push(Placed { share: Some(1.0 - free / total), ..Placed::new(MEMORY, "memory", &told) });
     }
     things.extend(attached(whole, number_of));
+    things.extend(reaches(whole, domain));
     PlaceFrame { name: format!("Domain {}{socket}", text(domain, "/domain")), things }
 }
 
@@ -84,30 +85,22 @@ fn device(one: &Value, colour: usize, mut told: Vec<String>) -> Placed {
     Placed { faults: texts(one, "/pci/faults"), share, ..Placed::new(colour, text(one, "/name"), &told) }
 }
 
-/// From the cores of each domain to the memory of each: what was measured, or how far firmware says
-/// that it is.
-fn between(whole: &Value, domains: &[Value]) -> (String, Vec<Vec<String>>) {
-    if domains.len() < 2 {
-        return (String::new(), Vec::new());
-    }
-    let reach = list(whole, "/reach");
-    let cell = |from: &Value, to: &Value, at: usize| {
-        let is_it = |pair: &&Value| {
-            (number(pair, "/from"), number(pair, "/to")) == (number(from, "/domain"), number(to, "/domain"))
-        };
-        let distance = list(from, "/distances").get(at).and_then(Value::as_f64);
-        let mut lines: Vec<String> = Vec::new();
-        if let Some(pair) = reach.iter().find(is_it) {
-            lines.extend(number(pair, "/latency_nanos").map(seconds));
-            lines.extend(number(pair, "/bytes_per_second").map(|bytes| si(bytes, "B/s")));
-        }
-        lines.extend(distance.map(|distance| format!("distance {distance}")));
-        lines.join("\n")
+/// From a domain's cores to the memory of each: what was measured, and how far firmware says that it is. The bar is the
+/// bandwidth beside the most that was measured.
+fn reaches(whole: &Value, from: &Value) -> Vec<Placed> {
+    let (domains, reach) = (list(whole, "/domains"), list(whole, "/reach"));
+    let most = reach.iter().filter_map(|pair| number(pair, "/bytes_per_second")).fold(0.0, f64::max);
+    let placed = |(at, to): (usize, &Value)| {
+        let ends = [from, to].map(|domain| number(domain, "/domain"));
+        let pair =
+            reach.iter().find(|pair| [number(pair, "/from"), number(pair, "/to")] == ends).unwrap_or(&Value::Null);
+        let bytes = number(pair, "/bytes_per_second");
+        let distance = number(from, &format!("/distances/{at}")).map(|far| format!("distance {far} by firmware"));
+        let told = [number(pair, "/latency_nanos").map(seconds), bytes.map(|bytes| si(bytes, "B/s")), distance];
+        let name = format!("to the memory of domain {}", text(to, "/domain"));
+        let told: Vec<String> = told.into_iter().flatten().collect();
+        Placed { share: bytes.map(|bytes| bytes / most), ..Placed::new(REACHES, name, &told) }
     };
-    let row = |from: &Value| domains.iter().enumerate().map(|(at, to)| cell(from, to, at)).collect();
-    let told = match reach.is_empty() {
-        true => "From the cores of each domain (rows) to the memory of each, as firmware says; nothing was measured",
-        false => "From the cores of each domain (rows) to the memory of each: latency, bandwidth of all cores' reads",
-    };
-    (told.to_owned(), domains.iter().map(row).collect())
+    let others = domains.iter().enumerate().filter(|_| domains.len() > 1);
+    others.map(placed).filter(|one| !one.told.is_empty()).collect()
 }

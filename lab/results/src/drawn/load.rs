@@ -53,29 +53,27 @@ const RUN: &str = "asked for: rate /s; answered: of/achieved /s; mean: of/mean_n
 pub fn found(page: &mut Page, whole: &Value) {
     page.head.answer = texts(whole, "/told");
     let points = list(whole, "/found/points");
-    let curve = |name: &str, path: &str| {
-        let mut all = Vec::new();
-        for point in points {
+    let line = |name: &str, path: &str| {
+        let of = |point: &Value| {
+            let x = number(point, "/rate").unwrap_or(0.0);
             let (spoilt, counted): (Vec<&Value>, Vec<&Value>) =
                 list(point, "/trials").iter().partition(|trial| is_void(trial));
-            let x = number(point, "/rate").unwrap_or(0.0);
             let mut values: Vec<f64> = counted.into_iter().filter_map(|trial| number(trial, path)).collect();
             values.sort_by(f64::total_cmp);
-            if let (Some(low), Some(high)) = (values.first(), values.last()) {
-                let interval = (values.len() > 1).then_some((*low, *high));
-                all.push(CurvePoint { interval, ..CurvePoint::from((x, values[(values.len() - 1) / 2])) });
-            }
-            let spoilt = spoilt.into_iter().filter_map(|trial| number(trial, path));
-            all.extend(spoilt.map(|y| CurvePoint { counts: false, ..CurvePoint::from((x, y)) }));
-        }
-        Series { name: name.to_owned(), points: all, largest: None }
+            let interval = if let [low, .., high] = values[..] { Some((low, high)) } else { None };
+            let median = values.get(values.len().saturating_sub(1) / 2);
+            let median = median.map(|y| CurvePoint { interval, ..CurvePoint::from((x, *y)) });
+            let spoilt = spoilt.into_iter().filter_map(|trial| Some((x, number(trial, path)?, false).into()));
+            median.into_iter().chain(spoilt).collect::<Vec<_>>()
+        };
+        Series::new(name, points.iter().flat_map(of))
     };
     let x = Axis::counts("requests/s asked for");
     let y = Axis::times("latency: the median run, from the least to the most");
-    let series = vec![curve("p50", "/p50_ns"), curve("p99", "/p99_ns"), curve("p99.9", "/p999_ns")];
-    page.curve(Chart::new("Latency over load", x.clone(), y, series));
-    let asked = super::cells::curve("asked for", points, ["/rate", "/rate"], |_| true);
-    let series = vec![curve("answered", "/achieved"), asked];
+    let series = [("p50", "/p50_ns"), ("p99", "/p99_ns"), ("p99.9", "/p999_ns")].map(|(name, path)| line(name, path));
+    page.curve(Chart::new("Latency over load", x.clone(), y, series.into()));
+    let asked = curve("asked for", points, ["/rate", "/rate"], |_| true);
+    let series = vec![line("answered", "/achieved"), asked];
     page.curve(Chart::new("Answered over load", x, Axis::counts("responses/s"), series));
     let runs = |point: &Value| {
         let trials = list(point, "/trials").iter();
@@ -210,20 +208,15 @@ pub fn streams(page: &mut Page, whole: &Value) {
     for (caption, path) in [("Seconds", "/counted"), ("What failed", "/errors")] {
         page.figure(object(caption, whole, path));
     }
-    let seconds: Vec<Value> = list(whole, "/seconds")
-        .iter()
-        .enumerate()
-        .map(|(at, one)| {
-            let bits = number(one, "/bytes").unwrap_or(0.0) * 8.0;
-            json!({ "end_s": at + 1, "bits": bits, "late": one["late"], "left_out": one["left_out"] })
-        })
-        .collect();
-    let counts = |one: &Value| one["left_out"].is_null();
-    let x = Axis::new("until, s", AxisScale::Near, digits);
-    let received = curve("received by streams that were under way", &seconds, ["/end_s", "/bits"], counts);
-    page.curve(Chart::new("Received, second by second", x.clone(), Axis::counts("bit/s"), vec![received]));
-    let late = curve("streams behind", &seconds, ["/end_s", "/late"], counts);
-    page.curve(Chart::new("Streams behind what was due", x, Axis::counts("streams"), vec![late]));
+    let mut chart = |title: &str, unit: &str, name: &str, of: &dyn Fn(&Value) -> Option<f64>| {
+        let point = |(at, one): (usize, &Value)| Some((at as f64 + 1.0, of(one)?, one["left_out"].is_null()));
+        let line = Series::new(name, list(whole, "/seconds").iter().enumerate().filter_map(point));
+        let seconds = Axis::new("until, s", AxisScale::Near, digits);
+        page.curve(Chart::new(title, seconds, Axis::counts(unit), vec![line]));
+    };
+    let bits = |one: &Value| Some(8.0 * number(one, "/bytes").unwrap_or(0.0));
+    chart("Received, second by second", "bit/s", "received by streams that were under way", &bits);
+    chart("Streams behind what was due", "streams", "streams behind", &|one| number(one, "/late"));
     page.figure(table("Interfaces", CARRIED, list(whole, "/carried")));
     page.tell(values("The generator", OWN, whole));
     page.tell(object("What was asked for", whole, "/setup"));

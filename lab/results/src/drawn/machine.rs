@@ -4,9 +4,9 @@ use super::ReadResult;
 use super::cells::{curve, list, number, pairs, ranges, table, text, texts};
 use crate::measurement::ResultError;
 use figures::{digits, grouped, many, seconds, si};
-use pages::{Axis, AxisScale, Bar, Bars, Chart, Page, PagePart, PageTable, Series, Tone};
+use pages::{Axis, AxisScale, Bar, Chart, Page, PagePart, PageTable, Series, Tone};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use watch::{Change, Figure, Sample, SampleReader, Saturation};
 
 const CORE: &str = "core: core count; gaps: gaps count; together: gap_nanos ns; longest: longest_nanos ns; \
@@ -72,23 +72,17 @@ pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError>
     page.head.answer.push(saturation.words());
     page.head.made = changes.last().map_or(0, |change| change.unix_ms / 1_000);
     let began = changes.first().map_or(0, |change| change.unix_ms);
-    let mut figures: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    let mut missing: BTreeMap<&str, &str> = BTreeMap::new();
-    for (name, figure) in changes.iter().flat_map(|change| &change.machine) {
-        match figure {
-            Figure::Is(value) => figures.entry(name).or_default().push(*value),
-            Figure::Missing(why) => _ = missing.insert(name, why),
-        }
-    }
-    let known = || pairs(MACHINE);
-    let rows = known().filter_map(|(key, name)| Some((name, figures.get(key)?))).map(|(name, values)| {
-        let (low, high) =
-            (values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max));
+    let value = |change: &Change, key: &str| change.machine.get(key)?.value();
+    let row = |(key, name): (&str, &str)| {
+        let values: Vec<f64> = changes.iter().filter_map(|change| value(change, key)).collect();
+        let (least, most) = values.iter().fold((f64::INFINITY, 0.0), |(low, high), one| (one.min(low), one.max(high)));
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let [mean, low, high] = [mean, low, high].map(|value| if value < 1e5 { digits(value) } else { si(value, "") });
-        vec![name.to_owned(), mean, low, high, grouped(values.len() as u64)]
-    });
-    page.figure(PageTable::new("The whole machine", &["", "mean", "least", "most", "intervals"]).with(rows));
+        let told = [mean, least, most].map(|value| if value < 1e5 { digits(value) } else { si(value, "") });
+        let intervals = grouped(values.len() as u64);
+        (!values.is_empty()).then(|| [vec![name.to_owned()], told.into(), vec![intervals]].concat())
+    };
+    let heads = ["", "mean", "least", "most", "intervals"];
+    page.figure(PageTable::new("The whole machine", &heads).with(pairs(MACHINE).filter_map(row)));
     // A line over time; none of what never was.
     let line = |name: &str, value: &dyn Fn(&Change) -> Option<f64>| {
         let at = |change: &Change| change.unix_ms.saturating_sub(began) as f64 / 1e3;
@@ -96,13 +90,11 @@ pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError>
         points.iter().any(|(_, value)| *value > 0.0).then(|| Series::new(name, points))
     };
     let seconds = Axis::new("seconds", AxisScale::Near, digits);
-    for (key, name) in known().take(DRAWN) {
-        let series = line(name, &|change| change.machine.get(key)?.value()).into_iter().collect();
+    for (key, name) in pairs(MACHINE).take(DRAWN) {
+        let series = line(name, &|change| value(change, key)).into_iter().collect();
         page.curve(Chart::new(name, seconds.clone(), Axis::counts(""), series));
     }
-    let mut ports: Vec<&str> = changes.iter().flat_map(|change| &change.ports).map(|port| &*port.name).collect();
-    ports.sort_unstable();
-    ports.dedup();
+    let ports: BTreeSet<&str> = changes.iter().flat_map(|change| &change.ports).map(|port| &*port.name).collect();
     let port = |name: &&str| {
         line(name, &|change| {
             let port = change.ports.iter().find(|port| port.name == *name)?;
@@ -111,8 +103,13 @@ pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError>
     };
     let bits = Axis::new("", AxisScale::Linear, |bits| si(bits, "bit/s"));
     page.curve(Chart::new("Interfaces, both ways", seconds, bits, ports.iter().filter_map(port).collect()));
-    let missing = known().filter_map(|(key, name)| Some((name, *missing.get(key)?)));
-    page.tell(PageTable::pairs("What is missing", ["", "why"], missing));
+    // By the last that was said of each.
+    let missing = |(key, name): (&'static str, &'static str)| {
+        let mut said = changes.iter().rev().filter_map(|change| change.machine.get(key));
+        let why = said.find_map(|figure| if let Figure::Missing(why) = figure { Some(&**why) } else { None })?;
+        Some((name, why))
+    };
+    page.tell(PageTable::pairs("What is missing", ["", "why"], pairs(MACHINE).filter_map(missing)));
     Ok(())
 }
 
@@ -200,15 +197,15 @@ pub fn budget(page: &mut Page, whole: &Value) {
         page.figure(table(&format!("{name}: what carries it, the fullest first"), CARRIER, list(way, "/loads")));
         for part in list(way, "/loads") {
             if let Some(rate) = number(part, "/full_at_bits") {
-                let part = format!("{} {}", text(part, "/part"), text(part, "/name"));
-                bars.push(Bar::new([&name, &part], colour, rate, si(rate, "bit/s")));
+                let part = format!("{name}: {} {}", text(part, "/part"), text(part, "/name"));
+                bars.push(Bar::new(part, colour, rate, si(rate, "bit/s")));
             }
         }
     }
     page.figure(table("Crossings of each byte sent", CROSSING, list(whole, "/crossings")));
     page.figure(table("Published beside the model", SEEN, list(whole, "/seen")));
     let title = "The rate of content at which each part is full";
-    page.curve(Bars { rows: bars, ..Bars::new(title, "bit/s", |rate| si(rate, "bit/s")) });
+    page.curve(PageTable::bars(title, "bit/s", |rate| si(rate, "bit/s"), &bars));
     let from = texts(whole, "/of/published_from");
     if !from.is_empty() {
         page.tell(PagePart::Text("Published figures; nothing of them was measured:".to_owned()));
@@ -217,33 +214,25 @@ pub fn budget(page: &mut Page, whole: &Value) {
     page.tell(PagePart::List(texts(whole, "/notes")));
 }
 
+const DOMAIN: &str = "domain: domain count; memory: memory_total B; free: memory_free B; cores: cores ranges; \
+                      distances: distances";
+
+const LOGICAL_CORE: &str = "core: core count; domain: domain count; package: package count; siblings: siblings ranges; \
+                            shares its cache with: cache ranges; online: online; allowed: allowed; isolated: isolated";
+
+const INTERFACE: &str = "interface: name; domain: domain count; device: device; speed: speed_bits bit/s; \
+                         PCI Express: pci/link; could be: pci/faults; receive queues: rx_queues count; \
+                         transmit queues: tx_queues count; interrupts: interrupts";
+
+const DISK: &str = "disk: name; kind: kind; model: model; domain: domain count; bytes: bytes B; \
+                    PCI Express: pci/link; could be: pci/faults";
+
 /// What a topology has: name, where it stands, columns.
 const PARTS: [(&str, &str, &str); 4] = [
-    (
-        "NUMA domain",
-        "/domains",
-        "domain: domain count; memory: memory_total B; free: memory_free B; cores: cores ranges; \
-      distances: distances",
-    ),
-    (
-        "core",
-        "/cores",
-        "core: core count; domain: domain count; package: package count; siblings: siblings ranges; \
-      shares its cache with: cache ranges; online: online; allowed: allowed; isolated: isolated",
-    ),
-    (
-        "interface",
-        "/interfaces",
-        "interface: name; domain: domain count; device: device; speed: speed_bits bit/s; \
-      PCI Express: pci/link; could be: pci/faults; receive queues: rx_queues count; transmit queues: tx_queues count; \
-      interrupts: interrupts",
-    ),
-    (
-        "disk",
-        "/disks",
-        "disk: name; kind: kind; model: model; domain: domain count; bytes: bytes B; \
-      PCI Express: pci/link; could be: pci/faults",
-    ),
+    ("NUMA domain", "/domains", DOMAIN),
+    ("core", "/cores", LOGICAL_CORE),
+    ("interface", "/interfaces", INTERFACE),
+    ("disk", "/disks", DISK),
 ];
 
 const REACH: &str =

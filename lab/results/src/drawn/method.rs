@@ -1,8 +1,8 @@
 //! Pages of RFC 2544, of searches, of devices and of a device's settings, of forwarders.
 
-use super::cells::{counted, curves, list, number, object, table, text, texts, texts_of, values};
+use super::cells::{counted, curve, curves, list, number, object, table, text, texts, texts_of, values};
 use figures::{digits, grouped, seconds, si};
-use pages::{Axis, AxisScale, Bar, Bars, Chart, CurvePoint, Page, PagePart, PageTable, Series};
+use pages::{Axis, AxisScale, Bar, Chart, Page, PagePart, PageTable, Series};
 use serde_json::{Value, json};
 
 const SIZE: &str = "bytes: size count; condition: condition; line: theoretical /s; tester: sendable /s; \
@@ -19,7 +19,7 @@ const TRIAL: &str = "trial of bytes: ask/size count; condition: ask/condition; t
 /// The whole method.
 pub fn rfc2544(page: &mut Page, whole: &Value) {
     let results = list(whole, "/results");
-    let fails = |result: &Value| counted(&texts(result, "/fails").first().cloned().unwrap_or_default());
+    let fails = |result: &Value| counted(&text(result, "/fails/0"));
     let sizes = table("Rates in frames/s of each direction; latency of the first", SIZE, results);
     page.figure(sizes.judged(results.iter().map(fails)));
     let answer = |result: &Value| {
@@ -47,10 +47,8 @@ pub fn rfc2544(page: &mut Page, whole: &Value) {
         let name = format!("{} bytes, {}", text(result, "/size"), text(result, "/condition"));
         Series::new(name, shares).counting(counts(result))
     };
-    let (offered, lost) = (
-        Axis::new("% of the highest rate offered", AxisScale::Near, digits),
-        Axis::new("% lost", AxisScale::Linear, digits),
-    );
+    let offered = Axis::new("% of the highest rate offered", AxisScale::Near, digits);
+    let lost = Axis::new("% lost", AxisScale::Linear, digits);
     let series = results.iter().map(loss).collect();
     page.curve(Chart::new("Loss by load (section 26.3)", offered, lost, series));
     for (path, word) in [("/lacks", "missing"), ("/not_applicable", "n/a")] {
@@ -86,14 +84,14 @@ pub fn search(page: &mut Page, whole: &Value) {
     page.head.answer.extend(answered.filter_map(answer));
     let loss = |trial: &Value| {
         let of = |path: &str| (0..2).filter_map(|lane| number(trial, &format!("/lanes/{lane}/{path}"))).sum::<f64>();
-        let place = (number(trial, "/intended_rate")?, 100.0 * of("lost") / of("offered").max(1.0));
-        Some(CurvePoint { counts: trial["spoilt"].is_null(), ..CurvePoint::from(place) })
+        let lost = 100.0 * of("lost") / of("offered").max(1.0);
+        Some((number(trial, "/intended_rate")?, lost, trial["spoilt"].is_null()))
     };
-    let mut points: Vec<CurvePoint> = list(whole, "/trials").iter().filter_map(loss).collect();
-    points.sort_by(|a, b| a.x.total_cmp(&b.x));
-    let series = vec![Series { name: "trials".to_owned(), points, largest: None }];
+    let mut trials_lost = Series::new("trials", list(whole, "/trials").iter().filter_map(loss));
+    trials_lost.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     let lost = Axis::new("% lost, both directions", AxisScale::Linear, digits);
-    page.curve(Chart::new("Loss by rate", Axis::counts("frames/s of each direction, asked for"), lost, series));
+    let rate = Axis::counts("frames/s of each direction, asked for");
+    page.curve(Chart::new("Loss by rate", rate, lost, vec![trials_lost]));
     page.tell(trials(list(whole, "/trials").iter().map(|trial| json!({ "trial": trial })).collect()));
     page.tell(object("What was sent", whole, "/stream"));
 }
@@ -112,16 +110,16 @@ pub fn devices(page: &mut Page, whole: &Value) {
     let caption = format!("Frames of {} bytes, both directions at once; rates of each", text(whole, "/bytes"));
     page.figure(table(&caption, DEVICE, devices.clone()));
     let mut bars = |title: &str, label: &str, format: fn(f64) -> String, of: &[(&str, &str)]| {
-        let mut bars = Bars::new(title, label, format);
+        let mut bars = Vec::new();
         for device in devices.clone() {
             for (colour, (path, name)) in of.iter().enumerate() {
                 let Some(value) = number(device, path) else { continue };
-                let (told, counts) = (format(value), text(device, "/search/word") != "INVALID");
-                let bar = Bar::new([&text(device, "/device"), name], colour, value, told);
-                bars.rows.push(Bar { counts, ..bar });
+                let named = format!("{}: {name}", text(device, "/device"));
+                let counts = text(device, "/search/word") != "INVALID";
+                bars.push(Bar { counts, ..Bar::new(named, colour, value, format(value)) });
             }
         }
-        page.curve(bars);
+        page.curve(PageTable::bars(title, label, format, &bars));
     };
     let rates = [("/mrr", "highest received"), ("/ndr", "NDR: nothing lost"), ("/pdr", "PDR: half a percent lost")];
     bars("Rates", "frames/s of each direction", |rate| si(rate, "/s"), &rates);
@@ -138,10 +136,10 @@ pub fn factors(page: &mut Page, whole: &Value) {
     page.figure(table("Medians; ratio to the first line's, by rounds", POINT, points));
     let bar = |point: &Value| {
         let ends = number(point, "/interval/0").zip(number(point, "/interval/1"));
-        Bar::ratio(["", &text(point, "/point")], number(point, "/ratio"), ends, "")
+        Bar::ratio(text(point, "/point"), number(point, "/ratio"), ends, "")
     };
-    let rows = points.iter().filter_map(bar).collect();
-    page.curve(Bars::ratios("Frames received, for one of the first line's", rows, None));
+    let bars: Vec<Bar> = points.iter().filter_map(bar).collect();
+    page.curve(PageTable::ratios("Frames received, for one of the first line's", &bars, None));
     page.tell(values("", "rounds: rounds count; energy is missing: energy_missing", whole));
 }
 
@@ -166,25 +164,16 @@ pub fn forwarder(page: &mut Page, whole: &Value) {
         ports.iter_mut().filter_map(|port| port.get_mut("link")).zip(told).for_each(|(link, told)| *link = told);
     }
     let sum = |path: &'static str| ports.iter().filter_map(|port| number(port, path)).sum::<f64>();
-    let [received, sent] = ["/totals/rx_packets", "/totals/tx_packets"].map(sum);
-    let dropped = sum("/totals/rx_dropped") + sum("/totals/tx_dropped");
+    let dropped = grouped((sum("/totals/rx_dropped") + sum("/totals/tx_dropped")) as u64);
     let seconds = number(whole, "/duration_ns").unwrap_or(0.0).max(1.0) / 1e9;
-    let rates = [received, sent].map(|frames| si(frames / seconds, "frames/s"));
+    let rates = ["/totals/rx_packets", "/totals/tx_packets"].map(|path| si(sum(path) / seconds, "frames/s"));
     page.head.of = texts_of(&ports, "/link").join(" and ");
-    page.head.answer.push(format!(
-        "{} received, {} sent, {} dropped on all links",
-        rates[0],
-        rates[1],
-        grouped(dropped as u64)
-    ));
+    page.head.answer.push(format!("{} received, {} sent, {dropped} dropped on all links", rates[0], rates[1]));
     page.figure(table("Frames by link", PORT, &ports));
     page.figure(values("The forwarder", FORWARDER, whole));
     let line = |(path, word): (&'static str, &'static str)| {
-        let of = move |port: &Value| {
-            let sizes = list(port, path).iter().filter_map(|one| Some((one[0].as_f64()?, one[1].as_f64()?)));
-            Series::new(format!("{word} {}", text(port, "/link")), sizes)
-        };
-        ports.iter().map(of)
+        let name = move |port: &Value| format!("{word} {}", text(port, "/link"));
+        ports.iter().map(move |port| curve(name(port), list(port, path), ["/0", "/1"], |_| true))
     };
     let bursts = [("/rx_bursts", "received by"), ("/tx_bursts", "sent by")].into_iter().flat_map(line).collect();
     let times = Axis { scale: AxisScale::Logarithmic, ..Axis::counts("turns of the loop") };

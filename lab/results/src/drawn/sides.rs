@@ -4,7 +4,7 @@ use super::verdict;
 use crate::comparison::{FigureCompared, MARGIN, SidesCompared};
 use crate::measurement::{KnownResult, Worth};
 use environment::{Fingerprint, ResultOrigin};
-use pages::{Bar, Bars, Page, PageHead, PagePart, PageTable};
+use pages::{Bar, Page, PageHead, PagePart, PageTable};
 
 /// The page of a comparison, with the results of both sides in it, as they stand in `texts`.
 #[must_use]
@@ -39,12 +39,9 @@ pub fn compared(
         PageTable::new("After ÷ before, medians of the runs", &["figure", "before", "after", "ratio", "95 % interval"]);
     page.figure(table.with(rows).judged(sides.figures.iter().map(word)));
     let counts = page.head.verdict.counts();
-    let bar = |one: &FigureCompared| {
-        let group = if sides.has_several() { &*one.of } else { "" };
-        Some(Bar { counts, ..Bar::ratio([group, &one.figure], one.ratio, one.interval, "")? })
-    };
-    let bars = sides.figures.iter().filter_map(bar).collect();
-    page.curve(Bars::ratios("After ÷ before", bars, Some((1.0 - MARGIN, 1.0 + MARGIN))));
+    let bar = |one: &FigureCompared| Some(Bar { counts, ..Bar::ratio(sides.name(one), one.ratio, one.interval, "")? });
+    let bars: Vec<Bar> = sides.figures.iter().filter_map(bar).collect();
+    page.curve(PageTable::ratios("After ÷ before", &bars, Some((1.0 - MARGIN, 1.0 + MARGIN))));
     page.tell(PagePart::List(differs.iter().map(|one| format!("differs: {one}")).collect()));
     for (stem, texts) in ["before", "after"].into_iter().zip(texts) {
         page.results.extend(super::named(sides.kind, stem, texts));
