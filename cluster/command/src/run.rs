@@ -94,7 +94,7 @@ fn run_here(
     let processes = Processes::new(programs::tools()?, test.workers, (TOKEN_VARIABLE, token.text().to_owned()));
     let workers = Workers::Here(processes, (0..test.workers).map(arguments).collect());
     let running = Running::start((test, &arranged), (token, listener), workers, Some(folder))?;
-    running.to_its_end(&arranged, interrupted, asked, outputs)
+    running.complete(&arranged, interrupted, asked, outputs)
 }
 
 /// Runs a test whose workers are pods of a cluster.
@@ -130,7 +130,7 @@ fn run_there(
     };
     let Started { token, listener, pods } = started;
     let running = Running::start((test, &arranged), (token, listener), Workers::Pods(pods), None)?;
-    running.to_its_end(&arranged, interrupted, asked, outputs)
+    running.complete(&arranged, interrupted, asked, outputs)
 }
 
 /// Files for results.
@@ -202,7 +202,7 @@ impl<'a> Running<'a> {
     }
 
     /// Runs it to its end, and prints what came of it.
-    fn to_its_end(
+    fn complete(
         mut self,
         arranged: &Arranged,
         interrupted: &AtomicBool,

@@ -88,7 +88,7 @@ fn a_test_is_rendered_without_a_cluster_and_without_its_secrets() {
         (&["--image", "a", "--namespace", "other"], "line 3: metadata.namespace: the test belongs to load"),
         (&[], "spec.pods.image: this is missing"),
     ] {
-        let (code, said) = run(&[&["render", spec], words].concat());
+        let (code, said) = run(&[&["render", spec][..], words].concat());
         assert!(code == Some(2) && said.contains(told), "{words:?}: {code:?} {said}");
     }
     fs::remove_dir_all(path.parent().expect("a folder")).expect("made above");
