@@ -8,7 +8,10 @@ use h1::server::{RequestLimits, Timeouts};
 #[cfg(feature = "tls")]
 use handshake::ServerTls;
 use semantics::{OwnedRequest, Request, Status};
-use server::exchange::{self, Bodies, ExchangeId, Gone, Handler, Intake, Piece, Prepared, Replies, RequestBody};
+use server::exchange::{
+    self, Bodies, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, Page, Piece, Prepared, Replies,
+    RequestBody,
+};
 #[cfg(feature = "tls")]
 use server::exchange::{Listeners, Speaks};
 use server::{Config, ConfigError, Respond, Server, WallClock};
@@ -162,15 +165,16 @@ impl<S: Service> Answers<S> {
 }
 
 impl<S: Service> Handler for Answers<S> {
-    fn intake(&self) -> Intake {
-        Intake { bodies: Bodies::Taken, ..Intake::default() }
+    fn rules(&self) -> HandlerRules {
+        let intake = Intake { bodies: Bodies::Taken, ..Intake::default() };
+        HandlerRules { intake, ..HandlerRules::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         if body != RequestBody::None {
             self.next = self.next.wrapping_add(1);
             self.bodies.insert(self.next, ((*request).into(), Vec::new()));
-            replies.set_mark(id, self.next);
+            replies.set(id, &ExchangeSettings::marked(self.next));
         } else {
             self.answer(replies, id, request, &[]);
         }
@@ -180,7 +184,8 @@ impl<S: Service> Handler for Answers<S> {
         let mark = replies.mark(id);
         if self.held + bytes.len() > BODIES_MAX {
             if let Some((request, _)) = self.forget(mark) {
-                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"");
+                let page = Page::new(Status::SERVICE_UNAVAILABLE, b"");
+                replies.reply(id, &request.get(), &page.reply(), &page.body());
             }
             return bytes.len();
         }
@@ -199,7 +204,8 @@ impl<S: Service> Handler for Answers<S> {
 
     fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         if let Some((request, _)) = self.forget(replies.mark(id)) {
-            replies.reply_status(id, &request.get(), Status::REQUEST_TIMEOUT, b"");
+            let page = Page::new(Status::REQUEST_TIMEOUT, b"");
+            replies.reply(id, &request.get(), &page.reply(), &page.body());
         }
         false
     }

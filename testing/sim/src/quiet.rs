@@ -233,8 +233,10 @@ impl<C: App> World<C> {
 
     /// From now on the server has not rested.
     pub fn watch(&mut self) {
+        // The clock stands at what comes next after the end of what was watched before.
+        let now = self.fabric.now();
         for one in self.front.iter_mut().chain([&mut self.server]) {
-            (one.rested, one.by_clock) = (Duration::ZERO, 0);
+            (one.rested, one.by_clock, one.last) = (Duration::ZERO, 0, now);
         }
     }
 

@@ -11,7 +11,7 @@ use core::time::Duration;
 use cpu::Clock;
 use link::{Pair, PairConfig, PairLink};
 use semantics::{Method, Request, Status};
-use server::exchange::{ExchangeId, Handler, Prepared, Replies, RequestBody, UpstreamEvent, UpstreamId};
+use server::exchange::{ExchangeId, Handler, Page, Prepared, Replies, RequestBody, UpstreamEvent, UpstreamId};
 use server::{Config, Respond, Server, WallClock};
 use silo::Silo;
 use sockets::{Composite, ConnectRoutes, HalfConfig, KernelHalf, StreamOptions};
@@ -98,7 +98,8 @@ impl Checked {
 impl Handler for Checked {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
         let is_well = self.health.is_well.load(Ordering::Relaxed);
-        replies.reply_status(id, request, if is_well { Status::OK } else { Status::SERVICE_UNAVAILABLE }, b"");
+        let page = Page::new(if is_well { Status::OK } else { Status::SERVICE_UNAVAILABLE }, b"");
+        replies.reply(id, request, &page.reply(), &page.body());
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {

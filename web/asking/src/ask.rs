@@ -9,7 +9,7 @@ use crate::rules::{AskRules, AskSpec, Protocol, Servers};
 use crate::tries::{AskNote, AskTry, NoteLevel};
 use crate::tunnel_pace::TunnelPace;
 use core::net::IpAddr;
-use exchange::{Piece, Upstreams};
+use exchange::{LINGER, Piece, Upstreams};
 use h1::client::ResponseReader;
 use handshake::Sought;
 use proxy::next::Failure;
@@ -75,7 +75,7 @@ impl AskTurn<'_> {
     #[inline(always)]
     pub(crate) fn send(&mut self, link: AskLink, piece: Piece<'_>) {
         match link {
-            AskLink::Own(id) => self.io.send_upstream(id, piece),
+            AskLink::Own(id) => _ = self.io.send_upstream(id, piece),
             AskLink::Shared(id) => self.kept.shared.send(self.io, id, piece),
         }
     }
@@ -84,7 +84,7 @@ impl AskTurn<'_> {
     #[inline(always)]
     pub(crate) fn let_go(&mut self, link: AskLink) {
         match link {
-            AskLink::Own(id) => self.io.let_go(id),
+            AskLink::Own(id) => self.io.let_go(id, LINGER),
             AskLink::Shared(id) => self.kept.shared.release(id),
         }
     }

@@ -254,8 +254,7 @@ impl Ask {
             | UpstreamEvent::Passed(_)
             | UpstreamEvent::Room
             | UpstreamEvent::Opened
-            | UpstreamEvent::Secured(_)
-            | UpstreamEvent::Unsecured(_) => BodyStep::Waits,
+            | UpstreamEvent::Shaken(_) => BodyStep::Waits,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::tries::{AskTry, NoteLevel};
 use crate::words::{connect_fault, link_fault};
 use app::Closed;
 use core::time::Duration;
-use exchange::{UpstreamAddress, UpstreamEvent, UpstreamId};
+use exchange::{LINGER, UpstreamAddress, UpstreamEvent, UpstreamId};
 use h2::ErrorCode;
 use proxy::next::Failure;
 use random::SplitMix64;
@@ -308,8 +308,8 @@ impl Ask {
                 AskStep::Waits
             }
             UpstreamEvent::Opened => self.send_head(turn),
-            UpstreamEvent::Secured(session) => self.on_secured(turn, session.verdict),
-            UpstreamEvent::Unsecured(why) => self.on_unsecured(turn, why),
+            UpstreamEvent::Shaken(Ok(session)) => self.on_secured(turn, session.verdict),
+            UpstreamEvent::Shaken(Err(why)) => self.on_unsecured(turn, why),
             // Nothing passes by itself before the body.
             UpstreamEvent::Data(_) | UpstreamEvent::Passed(_) => AskStep::Waits,
             UpstreamEvent::Room => self.send_body(turn),
@@ -437,17 +437,17 @@ impl Ask {
         // Nobody is told a second time that its server has ended.
         if !(complete && keeps && sent && !self.reading.ended) {
             if complete && sent {
-                turn.io.let_go(link);
+                turn.io.let_go(link, LINGER);
             } else if complete || sent || self.stage == AskStage::Connects {
                 turn.io.cut(link);
             } else {
                 // Its server sees by the framing that something is missing, and may be saying something.
-                turn.io.let_go_slowly(link, PARTING);
+                turn.io.let_go(link, PARTING);
             }
             return;
         }
         if !self.keep(turn, link) {
-            turn.io.let_go(link);
+            turn.io.let_go(link, LINGER);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::groups::{KeptLink, ServerGroups};
 use crate::link::AskLink;
 use crate::marks::{IDLE, SHARED};
 use crate::shared::SharedLinks;
-use exchange::{UpstreamEvent, UpstreamId, Upstreams};
+use exchange::{LINGER, UpstreamEvent, UpstreamId, Upstreams};
 use handshake::Sought;
 use std::sync::Arc;
 use upstream::IdleId;
@@ -101,7 +101,7 @@ impl KeptLinks {
         {
             let _ = idle.remove(place);
         }
-        io.let_go(id);
+        io.let_go(id, LINGER);
         if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 }
     }
 
@@ -110,7 +110,7 @@ impl KeptLinks {
         self.shared.flush(groups, io, now);
         for link in core::mem::take(&mut self.shared.others) {
             let _ = self.take(link.mark);
-            io.let_go(link.id);
+            io.let_go(link.id, LINGER);
         }
     }
 
@@ -120,7 +120,7 @@ impl KeptLinks {
             return self.shared.close_kept(link.mark);
         }
         let _ = self.take(link.mark);
-        io.let_go(link.id);
+        io.let_go(link.id, LINGER);
     }
 
     /// Others are in the place of these groups: what is kept for them is closed soon, and

@@ -108,7 +108,7 @@ impl Ask {
             Some(BodyContent::File(file)) => {
                 let whole = before == 0 && !records;
                 let goes = match link {
-                    AskLink::Own(id) if whole => turn.io.send_file_upstream(id, &file.file, 0..file.length),
+                    AskLink::Own(id) if whole => turn.io.send_upstream(id, Piece::File(&file.file, (0, file.length))),
                     _ => false,
                 };
                 if goes {

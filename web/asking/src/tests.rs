@@ -38,7 +38,7 @@ impl Upstreams for Links {
         self.marks[id.conn().index()] = mark;
     }
 
-    fn send_upstream(&mut self, _: UpstreamId, piece: Piece<'_>) {
+    fn send_upstream(&mut self, _: UpstreamId, piece: Piece<'_>) -> bool {
         match piece {
             Piece::Bytes(bytes) => self.sent.extend_from_slice(bytes),
             Piece::Body(body, (start, end)) => {
@@ -46,13 +46,14 @@ impl Upstreams for Links {
             }
             Piece::File(..) => unreachable!("nothing here sends files"),
         }
+        true
     }
 
     fn set_upstream_timer(&mut self, _: UpstreamId, at: Option<Time>) {
         self.timer = at;
     }
 
-    fn let_go(&mut self, id: UpstreamId) {
+    fn let_go(&mut self, id: UpstreamId, _: Duration) {
         self.let_go.push(id);
     }
 

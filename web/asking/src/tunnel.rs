@@ -89,7 +89,7 @@ impl Ask {
         self.release(turn.groups, turn.now, false);
         match self.link.take() {
             Some(link) if is_late => turn.cut(link),
-            Some(AskLink::Own(link)) => turn.io.let_go_slowly(link, self.rules.send),
+            Some(AskLink::Own(link)) => turn.io.let_go(link, self.rules.send),
             Some(link) => turn.let_go(link),
             None => {}
         }

@@ -6,8 +6,8 @@ use crate::protocol::CarryingConnection;
 use crate::room;
 use crate::table::Connections;
 use crate::trace;
-use app::{ConnId, Net};
-use exchange::{About, ExchangeId, LocalAddress, Opening, Piece, Ready, Reply, ReplyFlow, Stop};
+use app::{ConnId, Net, PathFigures};
+use exchange::{About, ExchangeId, ExchangeSettings, LocalAddress, Opening, Piece, Ready, Reply, ReplyFlow, Stop};
 use latency::Pace;
 use semantics::{Method, Request, Status};
 use std::collections::VecDeque;
@@ -56,6 +56,7 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
     /// [`exchange::Replies::reply`].
     pub fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         let bytes = self.head(id, request, reply);
+        let body = if request.method() == Method::Head { &[] } else { body };
         if bytes > 0 {
             if let Some(one) = self.begun(id) {
                 body.iter().for_each(|piece| _ = one.push(*piece));
@@ -74,12 +75,11 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         let fields = ready.field_lines();
         let reply = Reply { status: Status::OK, length: Some(length), fields: &fields, reason: None };
         let piece = [Piece::Body(body, (start, body.len()))];
-        let _ = self.reply(id, request, &reply, if request.method() == Method::Head { &[] } else { &piece });
+        let _ = self.reply(id, request, &reply, &piece);
     }
 
-    /// [`exchange::Replies::interim`].
-    pub fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
-        let Some(conn) = self.waiting(id).filter(|_| status.is_interim()).map(|one| one.conn) else { return 0 };
+    fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
+        let Some(conn) = self.waiting(id).map(|one| one.conn) else { return 0 };
         let head = self.connections.written_head(conn, (status, None), fields);
         let Some((one, head)) = self.waiting(id).zip(head) else { return 0 };
         let bytes = head.bytes;
@@ -91,7 +91,15 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
 
     /// [`exchange::Replies::begin`].
     pub fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
-        self.head(id, request, reply)
+        if reply.status == Status::SWITCHING_PROTOCOLS {
+            // A stream has no connection that could become its handler's.
+            self.stop(id, Stop::Reset);
+            0
+        } else if reply.status.is_interim() {
+            self.interim(id, reply.status, reply.fields)
+        } else {
+            self.head(id, request, reply)
+        }
     }
 
     /// [`exchange::Replies::body`].
@@ -162,15 +170,11 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         }
     }
 
-    /// [`exchange::Replies::be_patient`].
-    pub fn be_patient(&mut self, id: ExchangeId) {
-        if let Some(one) = self.under_way(id) {
-            one.exchange.patient = true;
-        }
-    }
-
     /// [`exchange::Replies::read`].
     pub fn read(&mut self, id: ExchangeId, most: Option<u64>) {
+        if most == Some(0) {
+            return self.refuse_body(id);
+        }
         let now = self.net.now();
         let Some(one) = self.under_way(id).filter(|one| one.body.taken) else { return };
         if let Some(most) = most {
@@ -182,8 +186,8 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         self.connections.stir(conn);
     }
 
-    /// [`exchange::Replies::refuse_body`].
-    pub fn refuse_body(&mut self, id: ExchangeId) {
+    /// What there is of the request's body is nobody's, and so is what comes.
+    fn refuse_body(&mut self, id: ExchangeId) {
         let Some(one) = self.under_way(id) else { return };
         one.body.taken = false;
         one.body.free += one.body.held.len();
@@ -193,33 +197,17 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         self.connections.stir(conn);
     }
 
-    /// [`exchange::Replies::set_last`].
-    pub fn set_last(&mut self, id: ExchangeId) {
-        let Some(conn) = self.under_way(id).map(|one| one.conn) else { return };
-        let requests = self.connections.conn(conn).map_or(0, |conn| conn.requests);
-        if let Some(carries) = self.connections.carrying(conn) {
-            carries.ends_at = carries.ends_at.min(requests);
-        }
-    }
-
-    /// [`exchange::Replies::set_terms`].
-    pub fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        if let Some(one) = self.under_way(id) {
-            one.terms = number;
-        }
-    }
-
-    /// [`exchange::Replies::set_series`].
-    pub fn set_series(&mut self, id: ExchangeId, series: u16) {
-        if let Some(one) = self.under_way(id) {
-            one.exchange.series = Some(series);
-        }
-    }
-
-    /// [`exchange::Replies::set_mark`].
-    pub fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        if let Some(one) = self.under_way(id) {
-            one.exchange.mark = Some(mark);
+    /// [`exchange::Replies::set`].
+    pub fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
+        let Some(one) = self.under_way(id) else { return };
+        one.exchange.set(settings);
+        one.terms = settings.terms.unwrap_or(one.terms);
+        let conn = one.conn;
+        if settings.last {
+            let requests = self.connections.conn(conn).map_or(0, |conn| conn.requests);
+            if let Some(carries) = self.connections.carrying(conn) {
+                carries.ends_at = carries.ends_at.min(requests);
+            }
         }
     }
 }
@@ -310,7 +298,13 @@ impl Connections {
             goes_on: self.requests_max > 0 && self.draining.is_none(),
             transport: self.transport(conn),
             priority: one.priority,
+            path: self.path_figures(net, conn),
         }
+    }
+
+    /// How TCP has found the path of a connection, if its handler asks for that.
+    pub fn path_figures<N: Net + ?Sized>(&self, net: &N, conn: ConnId) -> Option<PathFigures> {
+        if self.asks_for_paths { net.path_figures(conn) } else { None }
     }
 
     /// [`exchange::Replies::opening`] of one of several exchanges.

@@ -6,6 +6,8 @@
 
 use crate::pace::BodyPace;
 use access_log::OpenLine;
+use core::net::IpAddr;
+use exchange::ExchangeSettings;
 use wire::Time;
 
 /// An exchange that is under way.
@@ -37,6 +39,8 @@ pub struct Exchange {
     pub began: Option<Time>,
     /// The series that its latency is counted with.
     pub series: Option<u16>,
+    /// Whom it is with, if its handler says so.
+    pub client: Option<IpAddr>,
     /// What was asked for, while requests are traced.
     pub traced: Option<Box<Traced>>,
 }
@@ -53,6 +57,12 @@ pub struct Traced {
 }
 
 impl Exchange {
+    /// What its handler leaves with it, but for what is its connection's.
+    pub const fn set(&mut self, settings: &ExchangeSettings) {
+        (self.mark, self.series) = (settings.mark, settings.series);
+        (self.patient, self.client) = (settings.patient, settings.client);
+    }
+
     /// What a reply came to: its status, and its bytes.
     #[must_use]
     pub fn outcome(&self) -> (u16, u64) {

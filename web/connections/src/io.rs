@@ -6,7 +6,6 @@ use crate::carried::{QueuedHead, Stage, Unsent};
 use crate::carried_replies::CarriedReplies;
 use crate::conn::{FIRST, PARTIAL, State, Tick};
 use crate::counters::Counters;
-use crate::page::Page;
 use crate::protocol::{CarriedTerms, CarryingConnection, Io, Multiplexed};
 use crate::room::Standing;
 use crate::table::Connections;
@@ -14,7 +13,8 @@ use crate::terms::Terms;
 use app::{Body, ConnId, Net, SEND_LOW_WATER};
 use core::time::Duration;
 use exchange::{
-    Asked, BodyCut, CommonFields, ExchangeId, Gone, Http2Terms, Piece, Priority, Ready, Refused, RequestBody, Stop,
+    Asked, BodyCut, CommonFields, ExchangeId, Gone, Http2Terms, Page, Piece, Priority, Ready, Refused, RequestBody,
+    Stop,
 };
 use semantics::{Form, Method, Offsets, Request, Status};
 use wire::Time;

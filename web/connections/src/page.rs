@@ -1,8 +1,7 @@
-//! Answers of our own, and what its log says of a request.
+//! What the log says of a request.
 
 use access_log::Line;
 use app::{ConnId, Net};
-use exchange::{Piece, Reply};
 use semantics::{Known, Request, Status};
 
 /// What the log says of a request.
@@ -13,43 +12,5 @@ pub fn line<'a, N: Net + ?Sized>(net: &N, id: ConnId, request: &Request<'a>, sta
         status: status.code(),
         referer: request.known(Known::Referer),
         agent: request.known(Known::UserAgent),
-    }
-}
-
-/// What a status means, for people.
-#[derive(Debug)]
-pub struct Page {
-    /// The status.
-    pub status: Status,
-    fields: Vec<u8>,
-    text: Vec<u8>,
-}
-
-impl Page {
-    /// Bytes of its text.
-    #[must_use]
-    pub const fn length(&self) -> u64 {
-        self.text.len() as u64
-    }
-
-    /// A page of ours, with these fields more.
-    #[must_use]
-    pub fn new(status: Status, more: &[u8]) -> Self {
-        let fields = [b"Content-Type: text/html; charset=utf-8\r\n", more].concat();
-        let (code, reason) = (status.code(), status.reason());
-        let text = format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n");
-        Self { status, fields, text: text.into_bytes() }
-    }
-
-    /// The head of the reply that it is.
-    #[must_use]
-    pub fn reply(&self) -> Reply<'_> {
-        Reply { status: self.status, length: Some(self.text.len() as u64), fields: &self.fields, reason: None }
-    }
-
-    /// Its body.
-    #[must_use]
-    pub const fn body(&self) -> [Piece<'_>; 1] {
-        [Piece::Bytes(self.text.as_slice())]
     }
 }

@@ -44,6 +44,11 @@ pub struct Connections {
     pub tells_all: bool,
     /// Whether a handler is told of what it had ready.
     pub notes_ready: bool,
+    /// A handler wants to know how TCP has found clients' paths.
+    pub asks_for_paths: bool,
+    /// What the exchange that its handler is being told of waits for may be fetched for those behind
+    /// it, too.
+    pub looks_ahead: bool,
     /// How connections are secured, by index; empty where none is.
     pub security: Vec<Security>,
     /// Where latencies are counted.
@@ -130,6 +135,8 @@ impl Connections {
             ready: 0,
             tells_all: true,
             notes_ready: true,
+            asks_for_paths: false,
+            looks_ahead: false,
             security: Vec::new(),
             recorder: latency.map(|board| Box::new(Recorder::new(board))),
             series: latency::OTHER,

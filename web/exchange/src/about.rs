@@ -1,7 +1,7 @@
 //! Whom an exchange is with, and what its carrier has counted.
 
 use crate::{ClientSession, ProxiedAddresses, Transport};
-use app::{ConnId, Net};
+use app::{ConnId, Net, PathFigures};
 use core::net::SocketAddr;
 use core::time::Duration;
 use semantics::date::HttpDate;
@@ -62,6 +62,9 @@ pub struct About {
     pub transport: Transport,
     /// How urgent its client finds it, among others on its connection.
     pub priority: Priority,
+    /// How TCP has found the path to its client so far, if its handler
+    /// [asks for that](crate::HandlerRules::asks_for_paths).
+    pub path: Option<PathFigures>,
 }
 
 /// How urgent an exchange is (RFC 9218 section 4).

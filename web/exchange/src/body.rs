@@ -23,7 +23,7 @@ pub enum Bodies {
     /// [`crate::Handler::on_body_end`] follow its [`crate::Handler::on_request`].
     Taken,
     /// The same, where the handler says which is read, and how long it may be
-    /// ([`crate::Replies::read`], [`crate::Replies::refuse_body`]): for which paths may
+    /// ([`crate::Replies::read`]): for which paths may
     /// decide that requests find late. Clients that wait for a word before they send a body
     /// (RFC 9110 section 10.1.1) wait until then: one whose request is answered before that
     /// gets none.

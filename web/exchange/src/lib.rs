@@ -18,7 +18,7 @@
 //! A request that is not answered within [`Handler::on_request`] waits: its
 //! client's next one is not read before it is ended. What a handler has to
 //! know of it, it keeps under a number that it leaves with the exchange
-//! ([`Replies::set_mark`]).
+//! ([`ExchangeSettings::mark`]).
 #![forbid(unsafe_code)]
 
 mod about;
@@ -31,11 +31,13 @@ mod id;
 mod index;
 mod listeners;
 mod names;
+mod page;
 mod piece;
 mod prepared;
 mod proxy_protocol;
 mod ready;
 mod security;
+mod settings;
 mod upstreams;
 
 pub use about::{About, Gone, LocalAddress, Opening, Priority, Totals, Turn};
@@ -48,16 +50,16 @@ pub use id::{EXCHANGE_SLOTS_MAX, ExchangeId, ExchangePlace, ExchangeSlots};
 pub use index::{Index, equal as equal_paths};
 pub use listeners::{ChooseTls, Http2Terms, HttpOpening, Listeners, Speaks, listener_at};
 pub use names::{NameError, Names, lower_name};
+pub use page::Page;
 pub use piece::{Piece, ReplyEnd, ReplyFlow, Stop};
-pub use prepared::Prepared;
+pub use prepared::{Prepared, ReadySent};
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
 pub use security::{ChosenTls, ClientSession, HandshakeFault, OpeningFault, Transport};
-pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
+pub use settings::ExchangeSettings;
+pub use upstreams::{LINGER, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
-use app::{PathFigures, Wake};
-use core::net::{IpAddr, SocketAddr};
-use core::ops::Range;
+use app::Wake;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use wire::Time;
@@ -66,7 +68,7 @@ use wire::Time;
 pub const HEAD_TERMS_MAX: usize = 8;
 
 /// So many terms of exchanges there may be, by the numbers that [`HttpOpening::terms`] and
-/// [`Replies::set_terms`] have.
+/// [`ExchangeSettings::terms`] have.
 pub const EXCHANGE_TERMS_MAX: usize = 32;
 
 /// A reply's head, but for what is the carrier's to say: date, server, and how
@@ -93,27 +95,23 @@ pub trait Replies: Upstreams {
     /// The time of this turn.
     fn now(&self) -> Time;
 
-    /// Answers with a whole reply at once: the exchange is over. Bytes of its head.
+    /// Answers with a whole reply at once, to HEAD with its head: the exchange is over. Bytes of
+    /// that head.
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64;
 
     /// Answers with a 200 response that is ready, or to HEAD with its head:
     /// the exchange is over.
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready);
 
-    /// Answers with a page for `status`, with `fields` beside it: the exchange
-    /// is over.
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]);
-
-    /// Queues an interim reply (RFC 9110 section 15.2) with these fields, as [`FieldLines`]
-    /// writes them, before the final one, to a client that knows of such: one of HTTP/1.1.
-    /// How many bytes were queued.
-    fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
-        let _ = (id, status, fields);
-        0
-    }
-
-    /// Queues the head of a reply whose body follows in pieces, and ends so: where
-    /// [`Replies::finish`] says, unless it has a length. Bytes of that head.
+    /// Queues a head; how many bytes that is. Its status says what follows (RFC 9110 section 15):
+    ///
+    /// - of 101 the connection is the handler's, both ways: what arrives is told by
+    ///   [`Handler::on_body`], what is sent goes as it is, until the [end](Replies::end). A carrier
+    ///   whose exchanges have no connection to give stops this one;
+    /// - of another interim status the next head, where the client knows of such: none is queued
+    ///   for one of HTTP/1.0;
+    /// - of any other its body, in pieces, which ends so: where [`Replies::finish`] says, unless it
+    ///   has a length.
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64;
 
     /// Queues some of the body; whether it was queued: a file is not, where the data path
@@ -137,56 +135,18 @@ pub trait Replies: Upstreams {
     /// The exchange is over without the end of its reply, and its connection with it.
     fn stop(&mut self, id: ExchangeId, how: Stop);
 
-    /// What answers has time limits of its own: the exchange is not over because nothing is
-    /// queued for a while. Nor does it wait for the client: of its answer some may be queued that the
-    /// client does not take now ([`ReplyFlow::ahead`]).
-    fn be_patient(&mut self, id: ExchangeId) {
-        let _ = id;
-    }
-
-    /// Queues the head of a reply, behind which the connection is the handler's, both ways:
-    /// what arrives is told by [`Handler::on_body`], what is sent goes as it is, until the
-    /// [end](Replies::end). Bytes of that head.
-    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
-        let _ = (request, reply);
-        self.stop(id, Stop::Reset);
-        0
-    }
-
     /// What [`Handler::on_body`] left of a body is to be offered again.
     ///
     /// With a number the handler reads, from now on, the body of a request of which it has taken
     /// nothing so far: a client that waits for a word has it. Where the handler has left
     /// nothing, its client has so long for the next of it as its terms say. If it ends
     /// otherwise than by [`Handler::on_body_end`], or a chunk would have it longer than
-    /// so many bytes, that is told by [`Handler::on_body_cut`].
+    /// so many bytes, that is told by [`Handler::on_body_cut`]. Of 0 bytes none is read: the body
+    /// is longer than it may be, and the reply to come is the last on its connection.
     fn read(&mut self, id: ExchangeId, most: Option<u64>);
 
     /// Whom the exchange is with, and over what.
     fn about(&self, id: ExchangeId) -> About;
-
-    /// With whom.
-    fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
-        self.about(id).peer
-    }
-
-    /// How TCP has found the path to whom the exchange is with.
-    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        let _ = id;
-        None
-    }
-
-    /// The series that latencies of a host and a location are counted with; `None`
-    /// where nobody asks. To be remembered: silos share a lock for it.
-    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
-        let _ = (host, location);
-        None
-    }
-
-    /// The latency of an exchange is counted with this series.
-    fn set_series(&mut self, id: ExchangeId, series: u16) {
-        let _ = (id, series);
-    }
 
     /// What was said before the first request of its connection.
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
@@ -197,26 +157,11 @@ pub trait Replies: Upstreams {
     /// What was counted so far.
     fn totals(&self) -> Totals;
 
-    /// The reply to come is the last on its connection.
-    fn set_last(&mut self, id: ExchangeId);
-
-    /// The request's body is longer than it may be: it is not read, and the reply to come is
-    /// the last on its connection.
-    fn refuse_body(&mut self, id: ExchangeId) {
-        self.set_last(id);
-    }
-
-    /// From now on the connection has the terms of exchanges with this number, of those
-    /// that the carrier was told: how long its client may take for what follows.
-    fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        let _ = (id, number);
-    }
-
     /// How far the bytes of its reply, and of its body, have come.
     fn flow(&self, id: ExchangeId) -> ReplyFlow;
 
-    /// Leaves a number with an exchange that is not over.
-    fn set_mark(&mut self, id: ExchangeId, mark: u32);
+    /// Leaves this with an exchange that is not over.
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings);
 
     /// The number that was left with it.
     fn mark(&self, id: ExchangeId) -> Option<u32>;
@@ -233,12 +178,30 @@ pub enum Rests {
     Always,
 }
 
+/// What a handler is, whatever it is asked: the same until its site is another.
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerRules {
+    /// What it takes of requests. By default no body is for it.
+    pub intake: Intake,
+    /// When it has nothing to do of itself. By default it may at any time.
+    pub rests: Rests,
+    /// It is told of what was answered the short way ([`Prepared::on_ready_sent`]). Default no.
+    pub notes_ready: bool,
+    /// It wants to know how TCP has found clients' paths ([`About::path`]). Default no.
+    pub asks_for_paths: bool,
+}
+
+impl Default for HandlerRules {
+    fn default() -> Self {
+        Self { intake: Intake::default(), rests: Rests::Never, notes_ready: false, asks_for_paths: false }
+    }
+}
+
 /// What answers requests. One value for each silo, which shares nothing.
 pub trait Handler: Prepared {
-    /// What it takes of requests: the same as long as it is there. Asked where a body
-    /// follows. By default no body is for it.
-    fn intake(&self) -> Intake {
-        Intake::default()
+    /// What it is: the default, unless it says so.
+    fn rules(&self) -> HandlerRules {
+        HandlerRules::default()
     }
 
     /// A request, and whether its `body` follows: only to a handler that takes
@@ -302,13 +265,6 @@ pub trait Handler: Prepared {
         false
     }
 
-    /// Whom an exchange is with, where somebody who is believed told of another than its
-    /// connection's peer.
-    fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        let _ = (id, mark);
-        None
-    }
-
     /// The exchange is over before its end. `mark` was left with it.
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
         let _ = (id, mark, why);
@@ -318,17 +274,6 @@ pub trait Handler: Prepared {
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
         let _ = replies;
         Wake::Idle
-    }
-
-    /// Tells `each` the address ranges of what requests go through, but for
-    /// what is known to be in another NUMA domain.
-    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        let _ = each;
-    }
-
-    /// When it has nothing to do of itself. By default it may at any time.
-    fn rests(&self) -> Rests {
-        Rests::Never
     }
 
     /// Whether [`Handler::on_turn`] would find nothing to do now, nor anything that is waited
@@ -344,21 +289,12 @@ pub trait Handler: Prepared {
         let _ = (second, date, now);
     }
 
-    /// Whether requests behind one that waits are to be told by
-    /// [`Handler::look_ahead`]; asked once after each request.
-    fn looks_ahead(&mut self) -> bool {
-        false
-    }
-
-    /// A request behind one that waits: what it will need may be fetched
-    /// meanwhile. Whether a further one is worth being told.
+    /// A request behind one that waits and [looks ahead](ExchangeSettings::looks_ahead): what it
+    /// will need may be fetched meanwhile. Whether a further one is worth being told.
     fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
         let _ = (request, now);
         false
     }
-
-    /// Opens logs of its own again: for log rotation.
-    fn reopen_logs(&self) {}
 
     /// What was sent is no request, or none that is taken, or did not come in time:
     /// its exchange is the last of its connection. Whether this handler ends it; else

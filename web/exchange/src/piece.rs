@@ -67,7 +67,7 @@ pub struct ReplyFlow {
     /// where each connection has one answer at a time, for which handlers have bounds of their own.
     pub room: usize,
     /// Bytes of that room that its client would not take now: of what an upstream answers some is read ahead
-    /// ([`crate::Replies::be_patient`]), for it may be gone when its client takes more.
+    /// ([`crate::ExchangeSettings::patient`]), for it may be gone when its client takes more.
     pub ahead: u32,
     /// Bytes that the peer has taken so far, modulo 2^32: whether it takes any.
     pub taken: u32,

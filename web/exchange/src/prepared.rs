@@ -1,7 +1,19 @@
 //! What is answered the short way: responses that are ready.
 
 use crate::{Asked, ExchangeId, Ready, Replies};
+use core::net::SocketAddr;
 use semantics::Request;
+
+/// What was queued of a response that was ready.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadySent {
+    /// The client's address; none on a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// Bytes of its head, where that is another than the one that is ready.
+    pub head: Option<u64>,
+    /// Bytes in all.
+    pub bytes: u64,
+}
 
 /// What a handler has ready: responses that its carrier sends without asking further, and that make
 /// no exchange. By default it has none.
@@ -16,17 +28,12 @@ pub trait Prepared {
         None
     }
 
-    /// Whether what it has ready may depend on more than the path: then it is asked
-    /// by [`Prepared::ready_for`] for all that [`Prepared::ready`] does not have.
-    fn tells_requests_apart(&self) -> bool {
-        false
-    }
-
-    /// As [`Prepared::ready`], where what is told depends on more than the path,
-    /// and on nothing but what [`Asked`] has.
+    /// All that is ready, where what is told may depend on more than the path, and on nothing but
+    /// what [`Asked`] has: also asked for what [`Prepared::ready`] does not have. By default there
+    /// is no more.
+    #[inline(always)]
     fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
-        let _ = (asked, second);
-        None
+        self.ready(asked.path(), || asked.authority(), second)
     }
 
     /// Makes the response that is [ready](Prepared::ready) say that the connection
@@ -36,21 +43,9 @@ pub trait Prepared {
         false
     }
 
-    /// Whether it is told of what was answered the short way
-    /// ([`Prepared::on_ready_sent`]).
-    fn notes_ready(&self) -> bool {
-        false
-    }
-
-    /// The response that [`Prepared::ready`] told of last was queued: a head of so
-    /// many bytes, or as it was ready, and bytes in all.
-    fn on_ready_sent<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        id: ExchangeId,
-        request: &Request<'_>,
-        sent: (Option<u64>, u64),
-    ) {
+    /// The response that was told of last was queued: to a handler that
+    /// [notes that](crate::HandlerRules::notes_ready).
+    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: &ReadySent) {
         let _ = (replies, id, request, sent);
     }
 }

@@ -175,12 +175,10 @@ pub struct Ready {
     /// As `message`, and says that the connection closes; made when it is
     /// first asked for.
     pub closing: Option<Body>,
-    /// The series that its latency is counted with ([`Replies::series`]); the
+    /// The series that its latency is counted with ([`crate::ExchangeSettings::series`]); the
     /// carrier's own for the host is [`Ready::OF_HOST`].
-    ///
-    /// [`Replies::series`]: crate::Replies::series
     pub series: u16,
-    /// The terms that its connection has then ([`crate::Replies::set_terms`]).
+    /// The terms that its connection has then ([`crate::ExchangeSettings::terms`]).
     pub terms: u8,
 }
 

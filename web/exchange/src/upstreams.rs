@@ -15,13 +15,13 @@
 use crate::{ExchangeId, Piece};
 use app::{Closed, ConnId, ConnectError};
 use core::net::{IpAddr, SocketAddr};
-use core::ops::Range;
 use core::time::Duration;
 use handshake::{Failure, ServerSession, Sought};
-use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 use wire::Time;
+
+/// How long a connection that was let go of may take to end, where nobody knows better.
+pub const LINGER: Duration = Duration::from_secs(5);
 
 /// A connection to an upstream. A handle kept past its end names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -59,10 +59,9 @@ pub enum UpstreamAddress<'a> {
 pub enum UpstreamEvent<'a> {
     /// It is established.
     Opened,
-    /// It is secured ([`Upstreams::secure_upstream`]): what is queued from now on is sealed.
-    Secured(&'a ServerSession),
-    /// It cannot be: nothing more comes of it but its end.
-    Unsecured(&'a Failure),
+    /// What became of its handshake ([`Upstreams::secure_upstream`]): what is queued from now on is
+    /// sealed, or nothing more comes of it but its end.
+    Shaken(Result<&'a ServerSession, &'a Failure>),
     /// Bytes arrived, in order. How many were taken, from the front, is the answer; the
     /// rest is offered again with what follows, or after [`Upstreams::receive_upstream`], and
     /// closes the receive window meanwhile.
@@ -99,7 +98,7 @@ pub trait Upstreams {
     }
 
     /// Has it secured, before anything is queued: what becomes of that is told by
-    /// [`UpstreamEvent::Secured`] or [`UpstreamEvent::Unsecured`], and nothing else before, but that
+    /// [`UpstreamEvent::Shaken`], and nothing else before, but that
     /// its timer ran out or that it is gone.
     fn secure_upstream(&mut self, id: UpstreamId, sought: Sought) {
         let _ = (id, sought);
@@ -110,15 +109,10 @@ pub trait Upstreams {
         let _ = (id, mark);
     }
 
-    /// Queues bytes, or some of a shared body, which is not copied.
-    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) {
+    /// Queues some of a request; whether it was queued: a file is not, where the data path does not
+    /// send files by itself.
+    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) -> bool {
         let _ = (id, piece);
-    }
-
-    /// Queues some of a file, where the data path sends files by itself; whether it was
-    /// queued ([`app::Net::send_file`]).
-    fn send_file_upstream(&mut self, id: UpstreamId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
-        let _ = (id, file, range);
         false
     }
 
@@ -153,16 +147,10 @@ pub trait Upstreams {
         let _ = (id, at);
     }
 
-    /// It is closed once what is queued is sent.
-    fn let_go(&mut self, id: UpstreamId) {
-        let _ = id;
-    }
-
-    /// The same, where some of that may be left: it is given up once nothing was taken for so long,
-    /// or all was and it has not ended within as long.
-    fn let_go_slowly(&mut self, id: UpstreamId, patience: Duration) {
-        let _ = patience;
-        self.let_go(id);
+    /// It is closed once what is queued is sent. It is given up once nothing of that was taken for
+    /// so long, or all was and it has not ended within as long; [`LINGER`] is what is usual.
+    fn let_go(&mut self, id: UpstreamId, patience: Duration) {
+        let _ = (id, patience);
     }
 
     /// It is closed at once, with a reset.

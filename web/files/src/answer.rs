@@ -10,8 +10,8 @@ use crate::worker::{Found, ReadOutcome};
 use app::Wake;
 use core::time::Duration;
 use exchange::{
-    Asked, Composed, ExchangeId, FieldLines, Gone, Handler, Intake, MethodRules, Part, Piece, Prepared, Ready, Replies,
-    Reply, RequestBody, compose, is_selected_whole,
+    Asked, Composed, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, MethodRules, Page,
+    Part, Piece, Prepared, Ready, Replies, Reply, RequestBody, Rests, compose, is_selected_whole,
 };
 use semantics::date::HttpDate;
 use semantics::path::encode_directory;
@@ -43,8 +43,9 @@ enum Answer {
 }
 
 impl Handler for Files {
-    fn intake(&self) -> Intake {
-        Intake { methods: METHODS, ..Intake::default() }
+    fn rules(&self) -> HandlerRules {
+        let intake = Intake { methods: METHODS, ..Intake::default() };
+        HandlerRules { intake, rests: Rests::Sometimes, ..HandlerRules::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
@@ -72,7 +73,7 @@ impl Handler for Files {
         if let Some(stream) = stream {
             self.stream_ended(&stream);
         }
-        replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, RETRY);
+        answer_status(replies, id, &request.get(), (Status::SERVICE_UNAVAILABLE, RETRY));
         false
     }
 
@@ -97,20 +98,11 @@ impl Handler for Files {
         self.streams.are_over() && self.reader.is_at_rest() && !self.hangs
     }
 
-    fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
-        self.store.memory(each);
-    }
-
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
         (self.second, self.date) = (second, *date);
         self.store.sweep();
         self.cuts.sweep();
         self.streams.on_second(second, now);
-    }
-
-    fn looks_ahead(&mut self) -> bool {
-        self.ahead = AHEAD;
-        core::mem::take(&mut self.looks_ahead)
     }
 
     /// With one look at a time, each would wait for the reader's thread and for
@@ -154,6 +146,12 @@ impl Prepared for Files {
 }
 
 impl Files {
+    /// Tells `each` the address ranges of what requests go through, but for what is known to be in
+    /// another NUMA domain.
+    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        self.store.memory(each);
+    }
+
     /// The end of a turn: the reader gets what there is to do. When there will be
     /// more of it for us.
     pub fn end_turn<R: Replies + ?Sized>(&mut self, replies: &mut R) -> Wake {
@@ -193,7 +191,9 @@ impl Files {
             Answer::Streams(stream) => (None, Some(stream)),
         };
         let work = self.works.add(Work { id, request: Some(request), wait, stream, again, guest: None });
-        replies.set_mark(id, work.place);
+        self.ahead = AHEAD;
+        let looks_ahead = core::mem::take(&mut self.looks_ahead);
+        replies.set(id, &ExchangeSettings { looks_ahead, ..ExchangeSettings::marked(work.place) });
         match wait {
             Some(entry) => self.store.entry(entry).waiters.push(work),
             None => {
@@ -212,7 +212,7 @@ impl Files {
         waited: Option<EntryId>,
     ) -> Answer {
         let status = |replies: &mut R, status, fields| {
-            replies.reply_status(id, request, status, fields);
+            answer_status(replies, id, request, (status, fields));
             Answer::Done
         };
         if let Some((refused, fields)) = METHODS.refuse(request.method()) {
@@ -363,7 +363,7 @@ impl Files {
             self.keep(replies, id, answer, request, true);
         } else {
             self.counters.file_errors += 1;
-            replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, RETRY);
+            answer_status(replies, id, &request.get(), (Status::SERVICE_UNAVAILABLE, RETRY));
         }
     }
 
@@ -395,7 +395,7 @@ impl Files {
                     .collect();
                 replies.reply(id, request, &Reply { status, length, fields: fields.as_bytes(), reason: None }, &pieces);
             }
-            Err((status, fields)) => replies.reply_status(id, request, status, fields.as_bytes()),
+            Err((status, fields)) => answer_status(replies, id, request, (status, fields.as_bytes())),
         }
         Answer::Done
     }
@@ -421,7 +421,7 @@ impl Files {
                 None => Answer::Done,
             },
             Err((status, fields)) => {
-                replies.reply_status(id, request, status, fields.as_bytes());
+                answer_status(replies, id, request, (status, fields.as_bytes()));
                 Answer::Done
             }
         }
@@ -444,14 +444,14 @@ impl Files {
         }
         let mut fields = FieldLines::new();
         fields.field("Location", &location);
-        replies.reply_status(id, request, Status::MOVED_PERMANENTLY, fields.as_bytes());
+        answer_status(replies, id, request, (Status::MOVED_PERMANENTLY, fields.as_bytes()));
         Answer::Done
     }
 
     /// At a limit of ours: 503, and a moment's rest.
     fn overloaded<R: Replies + ?Sized>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) -> Answer {
         self.counters.overloads += 1;
-        replies.reply_status(id, request, Status::SERVICE_UNAVAILABLE, RETRY);
+        answer_status(replies, id, request, (Status::SERVICE_UNAVAILABLE, RETRY));
         Answer::Done
     }
 
@@ -461,4 +461,15 @@ impl Files {
         self.serial = serial.wrapping_add(u32::from(!request.is_plain()));
         serial
     }
+}
+
+/// A page for a status, with these fields more.
+fn answer_status<R: Replies + ?Sized>(
+    replies: &mut R,
+    id: ExchangeId,
+    request: &Request<'_>,
+    (status, fields): (Status, &[u8]),
+) {
+    let page = Page::new(status, fields);
+    replies.reply(id, request, &page.reply(), &page.body());
 }

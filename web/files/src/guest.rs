@@ -15,7 +15,7 @@ use crate::stream::{Layout, Rate, RateKept};
 use crate::work::Work;
 use crate::worker::Unread;
 use app::Body;
-use exchange::{Composed, ExchangeId, Meta, Replies};
+use exchange::{Composed, ExchangeId, ExchangeSettings, Meta, Replies};
 use mp4::{Cutter, Span};
 use semantics::Request;
 use std::sync::Arc;
@@ -396,7 +396,7 @@ impl Files {
         let request = Some((*request).into());
         let work =
             self.works.add(Work { id, request, wait: None, stream: Some(stream), again: false, guest: Some(waiter) });
-        replies.set_mark(id, work.place);
+        replies.set(id, &ExchangeSettings::marked(work.place));
         self.streams.add(work);
         self.pump(replies, work);
         Ok(())

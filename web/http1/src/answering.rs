@@ -27,14 +27,6 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
         CarriedReplies { net: self.net, connections: self.connections }
     }
 
-    /// The connection of an exchange, whoever carries it.
-    pub(crate) fn conn_of(&self, id: ExchangeId) -> Option<ConnId> {
-        match self.connections.conn_of(id) {
-            Some((conn, _)) => Some(conn),
-            None => self.connections.conn_of_carried(id),
-        }
-    }
-
     /// The exchange's connection, if nothing was answered yet, and how its
     /// response ends.
     pub(crate) fn unanswered(&self, id: ExchangeId) -> Option<(ConnId, Ending)> {

@@ -35,17 +35,14 @@ impl<H: Handler> ToHandler for Door<'_, H> {
     }
 
     fn ready(&mut self, asked: &dyn Asked, second: u64) -> Option<&mut Ready> {
-        if self.0.tells_requests_apart() {
-            return self.0.ready_for(&asked, second);
-        }
-        self.0.ready(asked.path(), || asked.authority(), second)
+        self.0.ready_for(&asked, second)
     }
 
     fn takes_bodies(&self) -> bool {
-        self.0.intake().bodies != Bodies::Dropped
+        self.0.rules().intake.bodies != Bodies::Dropped
     }
 
     fn chooses_bodies(&self) -> bool {
-        self.0.intake().bodies == Bodies::Asked
+        self.0.rules().intake.bodies == Bodies::Asked
     }
 }

@@ -27,8 +27,6 @@ pub struct H1<H> {
     /// The head of the request that takes the long way, in memory that is
     /// ours alone.
     pub(crate) head: Vec<u8>,
-    /// A request began to wait: those behind it may be worth being told of.
-    pub(crate) looks_ahead: bool,
     /// A handler has left some of a body.
     pub(crate) full: bool,
     /// A plain head was looked at for what is ready, and nothing is.
@@ -45,7 +43,6 @@ impl<H> H1<H> {
             connections,
             handler,
             head: Vec::with_capacity(1024),
-            looks_ahead: false,
             full: false,
             has_missed: false,
             early: EarlyConnections::default(),
@@ -151,7 +148,7 @@ impl<H: Handler> H1<H> {
 
     /// The end of an offer, of which `rest` is left.
     pub fn after_offer<N: Net>(&mut self, net: &mut N, id: ConnId, rest: &[u8], paused: bool) {
-        if core::mem::take(&mut self.looks_ahead) {
+        if core::mem::take(&mut self.connections.looks_ahead) {
             self.look_ahead(net, id, rest);
         }
         let conn = &mut self.connections.conns[id.index()];

@@ -8,7 +8,7 @@ use app::{ConnId, Net};
 use connections::{Asking, Connections, FINISHED, Head, MARKED, State, Tick, page::line, record_ready, trace};
 use core::cell::OnceCell;
 use core::hint::cold_path;
-use exchange::{Ending, Handler, Ready};
+use exchange::{Ending, Handler, Ready, ReadySent};
 use h1::Framing;
 use h1::server::{Plain, Transfer};
 use semantics::{Form, Known, Method, Request, Status};
@@ -171,14 +171,8 @@ impl<H: Handler> H1<H> {
         if ending.goes_on() && conn.requests.wrapping_add(1) >= connections.requests_max {
             return (0, 0);
         }
-        let handler = &mut self.handler;
-        let ready = if handler.tells_requests_apart() {
-            handler
-                .ready_for(&Asking { head: asked, net: &*net, id, security: &connections.security }, connections.second)
-        } else {
-            handler.ready(asked.path(), || asked.authority(), connections.second)
-        };
-        let Some(ready) = ready else { return (0, 0) };
+        let asking = Asking { head: asked, net: &*net, id, security: &connections.security };
+        let Some(ready) = self.handler.ready_for(&asking, connections.second) else { return (0, 0) };
         let (message, len) = match (ending.says_close(), &ready.closing) {
             (false, _) => (&ready.message, ready.message_len),
             (true, Some(closing)) => (closing, closing.len()),
@@ -290,8 +284,9 @@ impl<H: Handler> H1<H> {
     #[inline(never)]
     fn note_ready<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, sent: (Option<u64>, u64)) {
         let exchange = self.connections.exchange_of(id);
+        let sent = ReadySent { peer: net.peer(id), head: sent.0, bytes: sent.1 };
         let mut replies = H1Replies { net, connections: &mut self.connections, within: Some(id), series: None };
-        self.handler.on_ready_sent(&mut replies, exchange, request, sent);
+        self.handler.on_ready_sent(&mut replies, exchange, request, &sent);
     }
 }
 

@@ -1,12 +1,11 @@
 //! What handlers answer through: [`Replies`], by HTTP/1.1.
 
 use crate::answering::H1Replies;
-use app::{Net, PathFigures};
-use connections::page::Page;
-use connections::{BodyPace, FINISHED, State, TAKES_BODY, Tick};
-use core::net::SocketAddr;
+use app::Net;
+use connections::{BodyPace, Connections, FINISHED, State, TAKES_BODY, Tick};
 use exchange::{
-    About, ExchangeId, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
+    About, ExchangeId, ExchangeSettings, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd,
+    ReplyFlow, Stop, Totals,
 };
 use h1::response;
 use semantics::{Method, Request, Status};
@@ -19,6 +18,7 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
 
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         let Some((id, ending)) = self.unanswered(id) else { return self.carried().reply(id, request, reply, body) };
+        let body = if request.method() == Method::Head { &[] } else { body };
         let lengths = self.queue(id, reply, body, ending);
         self.over(id, request, reply.status, lengths, ending);
         lengths.0 as u64
@@ -44,19 +44,12 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         self.over(id, request, Status::OK, (ready.head_len(ending), sent), ending);
     }
 
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        let page = Page::new(status, fields);
-        let body = page.body();
-        let body = if request.method() == Method::Head { &[][..] } else { &body };
-        self.reply(id, request, &page.reply(), body);
-    }
-
-    fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
-        self.send_interim(id, status, fields)
-    }
-
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
-        self.begin_as(id, request, reply, end)
+        match reply.status {
+            Status::SWITCHING_PROTOCOLS => self.open_tunnel(id, request, reply),
+            status if status.is_interim() => self.send_interim(id, request, reply),
+            _ => self.begin_as(id, request, reply, end),
+        }
     }
 
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
@@ -136,31 +129,19 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         }
     }
 
-    fn be_patient(&mut self, id: ExchangeId) {
-        if self.asked(id).is_none() {
-            return self.carried().be_patient(id);
-        }
-        self.set_patient(id);
-    }
-
-    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
-        if self.unanswered(id).is_none() {
-            // A stream has no connection that could become its handler's.
-            self.carried().stop(id, Stop::Reset);
-            return 0;
-        }
-        self.open_tunnel(id, request, reply)
-    }
-
     fn read(&mut self, id: ExchangeId, most: Option<u64>) {
         if self.asked(id).is_none() {
             return self.carried().read(id, most);
         }
-        let Some(most) = most else {
-            if let Some((id, _)) = self.asked(id) {
-                self.net.resume(id);
+        let most = match most {
+            Some(0) => return self.refuse_body(id),
+            Some(most) => most,
+            None => {
+                if let Some((id, _)) = self.asked(id) {
+                    self.net.resume(id);
+                }
+                return;
             }
-            return;
         };
         let begins = self.net.now();
         let now = Tick::of(begins);
@@ -195,15 +176,8 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
             goes_on: conn.ending.goes_on() && self.connections.goes_on(id),
             transport: self.connections.transport(id),
             priority: Priority::default(),
+            path: self.connections.path_figures(self.net, id),
         }
-    }
-
-    fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
-        self.net.peer(self.conn_of(id)?)
-    }
-
-    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        self.net.path_figures(self.conn_of(id)?)
     }
 
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
@@ -222,30 +196,6 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         }
     }
 
-    fn set_last(&mut self, id: ExchangeId) {
-        match self.asked(id) {
-            Some((_, conn)) => conn.ending = conn.ending.and(false),
-            None => self.carried().set_last(id),
-        }
-    }
-
-    fn refuse_body(&mut self, id: ExchangeId) {
-        if let Some((_, conn)) = self.asked(id) {
-            conn.ending = conn.ending.and(false);
-            self.connections.counters.bodies_refused += 1;
-        } else {
-            self.carried().refuse_body(id);
-        }
-    }
-
-    fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        match self.asked(id) {
-            Some((id, conn)) if conn.terms.exchange() != number => self.connections.change_terms(self.net, id, number),
-            Some(_) => {}
-            None => self.carried().set_terms(id, number),
-        }
-    }
-
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let Some((id, conn)) = self.connections.conn_of(id) else { return self.connections.flow_carried(id) };
         let unsent = self.net.unsent(id);
@@ -254,28 +204,22 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         ReplyFlow { unsent, room: ReplyFlow::UNBOUNDED, ahead: 0, taken, received }
     }
 
-    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
-        self.connections.recorder.as_ref().map(|recorder| recorder.board().series(host, location))
-    }
-
-    fn set_series(&mut self, id: ExchangeId, series: u16) {
-        if self.connections.conn_of(id).is_none() {
-            return self.carried().set_series(id, series);
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
+        let Some((conn_id, conn)) = self.asked(id) else { return self.carried().set(id, settings) };
+        conn.ending = conn.ending.and(!settings.last);
+        let changes = settings.terms.filter(|terms| conn.terms.exchange() != *terms);
+        // What is answered at once needs no memory.
+        let is_kept = settings.mark.is_some() || settings.patient || conn.more.is_some();
+        self.series = settings.series.or(self.series);
+        if is_kept {
+            let Connections { conns, spare, .. } = &mut *self.connections;
+            conns[conn_id.index()].more_within(spare).exchange.set(settings);
         }
-        self.series = Some(series);
-        if let Some(more) = self.asked(id).and_then(|(_, conn)| conn.more.as_mut()) {
-            more.exchange.series = Some(series);
+        if self.within == Some(conn_id) {
+            self.connections.looks_ahead = settings.looks_ahead;
         }
-    }
-
-    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        let series = self.series;
-        if let Some((_, conn)) = self.asked(id) {
-            let more = conn.more();
-            more.exchange.mark = Some(mark);
-            more.exchange.series = series.or(more.exchange.series);
-        } else {
-            self.carried().set_mark(id, mark);
+        if let Some(terms) = changes {
+            self.connections.change_terms(self.net, conn_id, terms);
         }
     }
 

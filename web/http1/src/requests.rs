@@ -3,10 +3,9 @@
 use crate::answering::{H1Replies, ending};
 use crate::protocol::H1;
 use app::{ConnId, Net};
-use connections::page::Page;
 use connections::{BodyPace, Connections, ENDED, FIRST, PARTIAL, State, TAKES_BODY, Tick, trace};
 use core::time::Duration;
-use exchange::{Bodies, BodyCut, Ending, Gone, Handler, Intake, Refused, Replies, RequestBody};
+use exchange::{Bodies, BodyCut, Ending, Gone, Handler, Intake, Page, Refused, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
 use h1::{Framing, RefusedHead, Version};
 use semantics::{Request, Status};
@@ -270,7 +269,7 @@ impl<H: Handler> H1<H> {
         request: &Request<'_>,
         (transfer, behind): (&Transfer, &[u8]),
     ) {
-        let Intake { methods, bodies } = self.handler.intake();
+        let Intake { methods, bodies } = self.handler.rules().intake;
         let (takes, judges) = (bodies != Bodies::Dropped, bodies == Bodies::Asked);
         let most = if judges { u64::MAX } else { self.connections.limits.http.body };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
@@ -288,7 +287,8 @@ impl<H: Handler> H1<H> {
             let (net, connections) = (&mut *net, &mut self.connections);
             let exchange = connections.exchange_of(id);
             let mut replies = H1Replies { net, connections, within: Some(id), series: None };
-            replies.reply_status(exchange, request, status, fields);
+            let page = Page::new(status, fields);
+            replies.reply(exchange, request, &page.reply(), &page.body());
             return;
         }
         if awaits && !judges {
@@ -389,6 +389,7 @@ impl<H: Handler> H1<H> {
             let Connections { beginnings, conns, .. } = &mut self.connections;
             trace::begin(beginnings, &mut conns[id.index()].more().exchange, id, request, net.now());
         }
+        self.connections.looks_ahead = false;
         let exchange = self.connections.exchange_of(id);
         let mut replies =
             H1Replies { net: &mut *net, connections: &mut self.connections, within: Some(id), series: None };
@@ -397,7 +398,8 @@ impl<H: Handler> H1<H> {
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());
             conn.more().exchange.began.get_or_insert(net.now());
-            self.looks_ahead = self.handler.looks_ahead();
+        } else {
+            self.connections.looks_ahead = false;
         }
     }
 

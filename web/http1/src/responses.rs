@@ -5,8 +5,7 @@ use crate::head;
 use access_log::Line;
 use app::{ConnId, Net};
 use connections::Connections;
-use connections::page::Page;
-use exchange::{Ending, Piece, Reply};
+use exchange::{Ending, Page, Piece, Reply};
 use h1::response;
 
 impl<N: Net + ?Sized> H1Replies<'_, N> {

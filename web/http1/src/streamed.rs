@@ -7,7 +7,7 @@ use connections::page::line;
 use connections::{ServedConnection, State};
 use exchange::{Ending, ExchangeId, Reply, ReplyEnd};
 use h1::response::{self, ResponseHead};
-use semantics::{Request, Status};
+use semantics::Request;
 
 impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// Queues the head of a reply whose body ends so.
@@ -29,18 +29,15 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
     }
 
     /// Queues an interim reply; how many bytes that is.
-    pub(crate) fn send_interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
-        let Some((id, ending)) = self.unanswered(id) else { return self.carried().interim(id, status, fields) };
-        if !status.is_interim() {
-            return 0;
-        }
+    pub(crate) fn send_interim(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
+        let Some((id, ending)) = self.unanswered(id) else { return self.carried().begin(id, request, reply) };
         if ending.is_http10() {
             // RFC 9110 section 15.2: such a client knows of none.
             return 0;
         }
         let mut out = core::mem::take(&mut self.connections.scratch);
         out.clear();
-        ResponseHead::new(&mut out, status).lines(fields).end();
+        ResponseHead::new(&mut out, reply.status).lines(reply.fields).end();
         self.connections.send(self.net, id, &out);
         self.connections.counters.responses_1xx += 1;
         let length = out.len() as u64;

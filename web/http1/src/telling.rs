@@ -3,9 +3,8 @@
 use crate::answering::H1Replies;
 use crate::protocol::H1;
 use app::{ConnId, Net};
-use connections::page::Page;
 use connections::{Dialled, State, TAKES_BODY};
-use exchange::{ExchangeId, Gone, Handler, UpstreamEvent, UpstreamId};
+use exchange::{ExchangeId, Gone, Handler, Page, UpstreamEvent, UpstreamId};
 use semantics::Status;
 
 impl<H> H1<H> {

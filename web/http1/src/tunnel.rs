@@ -4,7 +4,7 @@
 use crate::answering::H1Replies;
 use crate::protocol::H1;
 use app::{ConnId, Net};
-use connections::{Connections, DRY, ENDED, FINISHED, State, TAKES_BODY};
+use connections::{DRY, ENDED, FINISHED, State, TAKES_BODY};
 use exchange::{Ending, ExchangeId, Handler, Reply};
 use semantics::Request;
 
@@ -38,7 +38,7 @@ impl<H: Handler> H1<H> {
 impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// Queues the head behind which the connection is the handler's.
     pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
-        let Some((id, _)) = self.unanswered(id) else { return 0 };
+        let Some((id, _)) = self.unanswered(id) else { return self.carried().begin(id, request, reply) };
         let reply = Reply { length: None, ..*reply };
         let conn = self.send_head(id, request, &reply, (Ending::GOES_ON, false));
         // No request follows.
@@ -50,11 +50,12 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
         head.into()
     }
 
-    /// Its handler has time limits of its own.
-    pub(crate) fn set_patient(&mut self, id: ExchangeId) {
-        if let Some((id, _)) = self.asked(id) {
-            let Connections { conns, spare, .. } = &mut *self.connections;
-            conns[id.index()].more_within(spare).exchange.patient = true;
+    /// The request's body is longer than it may be.
+    #[cold]
+    pub(crate) fn refuse_body(&mut self, id: ExchangeId) {
+        if let Some((_, conn)) = self.asked(id) {
+            conn.ending = conn.ending.and(false);
+            self.connections.counters.bodies_refused += 1;
         }
     }
 

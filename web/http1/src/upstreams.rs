@@ -4,15 +4,9 @@ use crate::answering::H1Replies;
 use app::{ConnectError, LITTLE, Net, Receiving};
 use connections::State;
 use core::net::IpAddr;
-use core::ops::Range;
 use core::time::Duration;
 use exchange::{ExchangeId, Piece, UpstreamAddress, UpstreamId, Upstreams};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use wire::Time;
-
-/// How long a connection that was let go of may take to end.
-const LINGER: Duration = Duration::from_secs(5);
 
 impl<N: Net + ?Sized> H1Replies<'_, N> {
     fn is_dialled(&self, id: UpstreamId) -> bool {
@@ -43,19 +37,16 @@ impl<N: Net + ?Sized> Upstreams for H1Replies<'_, N> {
         }
     }
 
-    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) {
+    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) -> bool {
         if !self.is_dialled(id) {
-            return;
+            return false;
         }
         match piece {
             Piece::Bytes(bytes) => self.net.send_bytes(id.conn(), bytes),
             Piece::Body(body, (start, end)) => self.net.send_body(id.conn(), body, start..end),
-            Piece::File(file, (start, end)) => _ = self.net.send_file(id.conn(), file, start..end),
+            Piece::File(file, (start, end)) => return self.net.send_file(id.conn(), file, start..end),
         }
-    }
-
-    fn send_file_upstream(&mut self, id: UpstreamId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
-        self.is_dialled(id) && self.net.send_file(id.conn(), file, range)
+        true
     }
 
     fn unsent_upstream(&self, id: UpstreamId) -> usize {
@@ -92,11 +83,7 @@ impl<N: Net + ?Sized> Upstreams for H1Replies<'_, N> {
         }
     }
 
-    fn let_go(&mut self, id: UpstreamId) {
-        self.let_go_slowly(id, LINGER);
-    }
-
-    fn let_go_slowly(&mut self, id: UpstreamId, patience: Duration) {
+    fn let_go(&mut self, id: UpstreamId, patience: Duration) {
         if self.connections.upstreams.remove(id.conn()).is_some() {
             let look = self.connections.upstreams.leave(id.conn(), self.net.unsent(id.conn()), patience);
             let end = self.net.now() + look;

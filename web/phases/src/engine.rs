@@ -117,6 +117,7 @@ use features::compression::CompressedBodies;
 use files::{FileId, FileLimits, Files, Streamed};
 use filtered_body::Makings;
 use gzip::Encoders;
+use latency::SeriesBoard;
 use left_behind::LeftRequests;
 use loaded::Loaded;
 pub use parts::{EngineParts, NewProgram, PrepareError};
@@ -172,6 +173,8 @@ pub(crate) struct Rest {
     requests: RequestTable,
     spare: Spare,
     heads: HeadWriter,
+    /// What latencies are counted by, if anybody asks.
+    board: Option<SeriesBoard>,
     ready: ReadyTable,
     /// What is ready depends on the path alone, as far as files have it
     /// ([`Program::answers_by_path`]); and some is.
@@ -231,6 +234,7 @@ impl Engine {
                 requests: RequestTable::default(),
                 spare: Spare::default(),
                 heads: heads.clone(),
+                board: None,
                 ready,
                 by_path: false,
                 ready_by_path: false,
@@ -323,6 +327,18 @@ impl Engine {
     pub fn reload(&mut self) {
         self.files.reload();
         self.rest.ready.clear();
+    }
+
+    /// Latencies are counted with series of this board, by host and location.
+    pub fn count_latencies(&mut self, board: Option<&SeriesBoard>) {
+        self.rest.board = board.cloned();
+    }
+
+    /// Opens its logs again.
+    pub fn reopen_logs(&self) {
+        if let Some(logs) = self.loaded.logs.borrow().as_ref() {
+            logs.reopen();
+        }
     }
 
     /// Looks every path up again before it is used, whatever is known of it.

@@ -224,7 +224,7 @@ impl<H: Handler> Server<H> {
         }
         let more = conn.more.as_deref();
         let asked = more.filter(|_| conn.is_asked());
-        let told = asked.and_then(|more| self.h1.handler.client_of(conn.exchange(index), more.exchange.mark));
+        let told = asked.and_then(|more| more.exchange.client);
         let told = told.or_else(|| Some(more?.proxied.as_ref()?.source.ip()));
         let client = told.or_else(|| Some(net.peer(id)?.ip()))?.to_canonical();
         let is_exempt = self.h1.connections.limits.exempt.iter().any(|prefix| prefix.contains(client))

@@ -60,7 +60,7 @@ impl<H: Handler> Server<H> {
                 net.abort(id);
                 return Some(consumed);
             }
-            let _ = self.h1.tell_upstream(net, id, UpstreamEvent::Secured(&session));
+            let _ = self.h1.tell_upstream(net, id, UpstreamEvent::Shaken(Ok(&session)));
             return Some(consumed);
         }
         if shake.connector.is_none() {
@@ -119,6 +119,6 @@ impl<H: Handler> Server<H> {
 
     fn fail_dialled<N: Net>(&mut self, net: &mut N, id: ConnId, why: &Failure) {
         self.handshakes.remove_dialled(id);
-        let _ = self.h1.tell_upstream(net, id, UpstreamEvent::Unsecured(why));
+        let _ = self.h1.tell_upstream(net, id, UpstreamEvent::Shaken(Err(why)));
     }
 }

@@ -113,7 +113,13 @@ impl Server {
         let config = config.checked()?;
         let heads = head_writer(common(&config));
         let event = new_event()?;
-        let making = Making { heads: &heads, event: &event, limits: config.file_limits(), work: config.work };
+        let making = Making {
+            heads: &heads,
+            event: &event,
+            limits: config.file_limits(),
+            latency: config.latency.as_ref(),
+            work: config.work,
+        };
         let handler = SiteHandler::new(&config.content, &making, &config.helper_cpus)?;
         let mut server = Self::assemble(config, handler, (heads, event), clock)?;
         server.settle_listeners();
@@ -129,6 +135,14 @@ impl Server {
         self.reopen_log();
         self.h1.connections.counters.reloads += 1;
         self.h1.handler.reload();
+    }
+
+    /// Opens the access logs again: for log rotation.
+    pub fn reopen_log(&self) {
+        if let Some(log) = &self.h1.connections.log {
+            log.reopen();
+        }
+        self.h1.handler.reopen_logs();
     }
 
     /// Looks every path up again before it is used, whatever is known of it:
@@ -235,14 +249,6 @@ impl<H: Handler> Server<H> {
     pub fn set_wall_clock(&mut self, clock: WallClock) {
         self.h1.connections.clock = clock;
         self.h1.connections.next_second = Time::ZERO;
-    }
-
-    /// Opens the access logs again: for log rotation.
-    pub fn reopen_log(&self) {
-        if let Some(log) = &self.h1.connections.log {
-            log.reopen();
-        }
-        self.h1.handler.reopen_logs();
     }
 
     /// From now on every response is the last on its connection and says so,

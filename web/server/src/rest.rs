@@ -19,7 +19,9 @@ pub(crate) enum Rest {
 impl<H: Handler> Server<H> {
     /// What follows from what the handler is.
     pub(crate) fn settle_handler(&mut self) {
-        self.h1.connections.notes_ready = self.h1.handler.notes_ready();
+        let rules = self.h1.handler.rules();
+        let connections = &mut self.h1.connections;
+        (connections.notes_ready, connections.asks_for_paths) = (rules.notes_ready, rules.asks_for_paths);
         self.h1.connections.tells_all = self.h1.connections.log.is_some() || trace::is_on();
         self.settle_rest();
         self.settle_series();
@@ -29,7 +31,7 @@ impl<H: Handler> Server<H> {
     pub(crate) fn settle_rest(&mut self) {
         self.may_rest = match &self.h1.handler {
             _ if self.handshakes.on || self.h1.connections.log.is_some() || !self.services.is_empty() => Rest::Never,
-            handler => match handler.rests() {
+            handler => match handler.rules().rests {
                 Rests::Always => Rest::Always,
                 Rests::Sometimes => Rest::AsHandler,
                 Rests::Never => Rest::Never,

@@ -4,8 +4,8 @@ use crate::config::Respond;
 use app::Body;
 use core::ops::Range;
 use exchange::{
-    Asked, ExchangeId, Handler, HeadWriter, Intake, JOINED_MAX, Meta, MethodRules, Prepared, Ready, Replies,
-    RequestBody, Rests,
+    Asked, ExchangeId, Handler, HandlerRules, HeadWriter, Intake, JOINED_MAX, Meta, MethodRules, Page, Prepared, Ready,
+    Replies, RequestBody, Rests,
 };
 use semantics::date::HttpDate;
 use semantics::{Method, Request};
@@ -52,16 +52,28 @@ impl Fixed {
         let Ready { message, content, closing, .. } = core::mem::replace(self, Self::new(respond, heads)).ready;
         self.retired.extend([Some(message), content, closing].into_iter().flatten());
     }
+
+    /// Tells `each` the address ranges of what requests go through.
+    pub fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        for body in [Some(&self.ready.message), self.ready.content.as_ref()].into_iter().flatten() {
+            let bytes = body.as_slice().as_ptr_range();
+            each(bytes.start.addr()..bytes.end.addr());
+        }
+    }
 }
 
 impl Handler for Fixed {
-    fn intake(&self) -> Intake {
-        Intake { methods: METHODS, ..Intake::default() }
+    fn rules(&self) -> HandlerRules {
+        let intake = Intake { methods: METHODS, ..Intake::default() };
+        HandlerRules { intake, rests: Rests::Always, ..HandlerRules::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         match METHODS.refuse(request.method()) {
-            Some((status, fields)) => replies.reply_status(id, request, status, fields),
+            Some((status, fields)) => {
+                let page = Page::new(status, fields);
+                replies.reply(id, request, &page.reply(), &page.body());
+            }
             None => replies.reply_ready(id, request, &self.ready),
         }
     }
@@ -71,17 +83,6 @@ impl Handler for Fixed {
         self.retired.retain(|body| !body.is_free());
         let retired = &mut self.retired;
         self.ready.set_date(date, |old| retired.push(old));
-    }
-
-    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        for body in [Some(&self.ready.message), self.ready.content.as_ref()].into_iter().flatten() {
-            let bytes = body.as_slice().as_ptr_range();
-            each(bytes.start.addr()..bytes.end.addr());
-        }
-    }
-
-    fn rests(&self) -> Rests {
-        Rests::Always
     }
 }
 

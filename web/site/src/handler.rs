@@ -5,13 +5,13 @@ use crate::fixed::Fixed;
 use crate::program::{Engine, EngineParts, NewProgram};
 use crate::work::Worked;
 use app::Wake;
-use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Intake, OpeningFault, Prepared, Ready, Refused, Replies,
-    RequestBody, Rests, UpstreamEvent, UpstreamId,
+    Asked, BodyCut, ExchangeId, Gone, Handler, HandlerRules, HeadWriter, OpeningFault, Prepared, Ready, ReadySent,
+    Refused, Replies, RequestBody, UpstreamEvent, UpstreamId,
 };
 use files::{Files, Reader};
+use latency::SeriesBoard;
 use semantics::Request;
 use semantics::date::HttpDate;
 use std::os::fd::OwnedFd;
@@ -27,6 +27,8 @@ pub struct Making<'a> {
     pub event: &'a Arc<OwnedFd>,
     /// Bounds on what is held for peers.
     pub limits: files::FileLimits,
+    /// What latencies are counted by, if anybody asks.
+    pub latency: Option<&'a SeriesBoard>,
     /// What each request costs before it is answered, for experiments. No
     /// configuration's does.
     pub work: Option<RequestWork>,
@@ -91,7 +93,9 @@ impl SiteHandler {
             Content::Program(program, directory) => {
                 let program = NewProgram::prepare(Arc::clone(program), cpus)?;
                 let parts = EngineParts::new(program, directory, cpus)?;
-                return Ok(Self::Engine(Box::new(Engine::new(parts, making.limits, making.heads, making.event))));
+                let mut engine = Box::new(Engine::new(parts, making.limits, making.heads, making.event));
+                engine.count_latencies(making.latency);
+                return Ok(Self::Engine(engine));
             }
         };
         Ok(match making.work {
@@ -128,6 +132,24 @@ impl SiteHandler {
             Self::Files(files) => Some(files),
             Self::Engine(engine) => Some(engine.files()),
             Self::Fixed(_) => None,
+        }
+    }
+
+    /// Tells `each` the address ranges of what requests go through, but for what is known to be in
+    /// another NUMA domain.
+    pub fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        match self {
+            Self::Files(files) => files.memory(each),
+            Self::Fixed(fixed) => fixed.memory(each),
+            Self::Engine(engine) => engine.files().memory(each),
+            Self::Worked(worked) => worked.inner().memory(each),
+        }
+    }
+
+    /// Opens the logs that its configuration has again: for log rotation.
+    pub fn reopen_logs(&self) {
+        if let Self::Engine(engine) = self {
+            engine.reopen_logs();
         }
     }
 
@@ -176,8 +198,8 @@ impl HandlerChange {
 }
 
 impl Handler for SiteHandler {
-    fn intake(&self) -> Intake {
-        each!(self, handler => handler.intake())
+    fn rules(&self) -> HandlerRules {
+        each!(self, handler => handler.rules())
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
@@ -218,10 +240,6 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_late(replies, id))
     }
 
-    fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        each!(self, handler => handler.client_of(id, mark))
-    }
-
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
         each!(self, handler => handler.on_gone(id, mark, why));
     }
@@ -234,19 +252,6 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_second(second, date, now));
     }
 
-    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        each!(self, handler => handler.memory(each));
-    }
-
-    fn rests(&self) -> Rests {
-        match self {
-            SiteHandler::Files(_) => Rests::Sometimes,
-            SiteHandler::Engine(engine) => engine.rests(),
-            SiteHandler::Fixed(fixed) => fixed.rests(),
-            SiteHandler::Worked(_) => Rests::Never,
-        }
-    }
-
     #[inline(always)]
     fn is_at_rest(&self) -> bool {
         match self {
@@ -254,10 +259,6 @@ impl Handler for SiteHandler {
             SiteHandler::Engine(engine) => engine.is_at_rest(),
             SiteHandler::Fixed(_) | SiteHandler::Worked(_) => false,
         }
-    }
-
-    fn looks_ahead(&mut self) -> bool {
-        each!(self, handler => handler.looks_ahead())
     }
 
     fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
@@ -272,10 +273,6 @@ impl Handler for SiteHandler {
     #[inline(always)]
     fn working(&self) -> u32 {
         each!(self, handler => handler.working())
-    }
-
-    fn reopen_logs(&self) {
-        each!(self, handler => handler.reopen_logs());
     }
 
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, refused: Refused<'_>) -> bool {
@@ -298,14 +295,13 @@ impl Prepared for SiteHandler {
         }
     }
 
-    fn tells_requests_apart(&self) -> bool {
-        matches!(self, Self::Engine(_))
-    }
-
+    #[inline(always)]
     fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
         match self {
+            Self::Files(files) => files.ready_for(asked, second),
+            Self::Fixed(fixed) => fixed.ready_for(asked, second),
             Self::Engine(engine) => engine.ready_for(asked, second),
-            Self::Files(_) | Self::Fixed(_) | Self::Worked(_) => None,
+            Self::Worked(_) => None,
         }
     }
 
@@ -313,17 +309,7 @@ impl Prepared for SiteHandler {
         each!(self, handler => handler.make_closing(asked))
     }
 
-    fn notes_ready(&self) -> bool {
-        each!(self, handler => handler.notes_ready())
-    }
-
-    fn on_ready_sent<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        id: ExchangeId,
-        request: &Request<'_>,
-        sent: (Option<u64>, u64),
-    ) {
+    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: &ReadySent) {
         each!(self, handler => handler.on_ready_sent(replies, id, request, sent));
     }
 }

@@ -3,8 +3,9 @@
 
 use crate::config::RequestWork;
 use app::Wake;
-use core::ops::Range;
-use exchange::{Asked, ExchangeId, Gone, Handler, Intake, Prepared, Replies, RequestBody};
+use exchange::{
+    Asked, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Page, Prepared, Replies, RequestBody,
+};
 use semantics::date::HttpDate;
 use semantics::{OwnedRequest, Request, Status};
 use std::collections::VecDeque;
@@ -80,7 +81,7 @@ impl<H> Worked<H> {
         }
         self.queue.retain(Option::is_some);
         for (place, (id, _)) in self.queue.iter().flatten().enumerate() {
-            replies.set_mark(*id, self.first.wrapping_add(place as u32));
+            replies.set(*id, &ExchangeSettings::marked(self.first.wrapping_add(place as u32)));
         }
     }
 }
@@ -90,15 +91,15 @@ impl<H> Worked<H> {
 impl<H: Handler> Handler for Worked<H> {
     #[cold]
     #[inline(never)]
-    fn intake(&self) -> Intake {
-        self.inner.intake()
+    fn rules(&self) -> HandlerRules {
+        HandlerRules { intake: self.inner.rules().intake, ..HandlerRules::default() }
     }
 
     #[cold]
     #[inline(never)]
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         self.close_ranks(replies);
-        replies.set_mark(id, self.first.wrapping_add(self.queue.len() as u32));
+        replies.set(id, &ExchangeSettings::marked(self.first.wrapping_add(self.queue.len() as u32)));
         self.queue.push_back(Some((id, OwnedRequest::from(*request))));
         self.waiting += 1;
     }
@@ -117,7 +118,8 @@ impl<H: Handler> Handler for Worked<H> {
         match self.place(id, mark).and_then(Option::take) {
             Some((id, request)) => {
                 self.waiting -= 1;
-                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"");
+                let page = Page::new(Status::SERVICE_UNAVAILABLE, b"");
+                replies.reply(id, &request.get(), &page.reply(), &page.body());
                 false
             }
             None => self.inner.on_late(replies, id),
@@ -162,24 +164,6 @@ impl<H: Handler> Handler for Worked<H> {
         self.inner.on_second(second, date, now);
     }
 
-    #[cold]
-    #[inline(never)]
-    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        self.inner.memory(each);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn looks_ahead(&mut self) -> bool {
-        self.inner.looks_ahead()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
-        self.inner.look_ahead(request, now)
-    }
-
     fn has_work(&self) -> bool {
         self.inner.has_work()
     }
@@ -189,12 +173,6 @@ impl<H: Handler> Handler for Worked<H> {
     #[inline(never)]
     fn working(&self) -> u32 {
         u32::try_from(self.waiting).unwrap_or(u32::MAX).saturating_add(self.inner.working())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn reopen_logs(&self) {
-        self.inner.reopen_logs();
     }
 }
 

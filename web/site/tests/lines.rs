@@ -4,8 +4,8 @@
 
 use app::Wake;
 use exchange::{
-    ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
-    RequestBody, Stop,
+    ExchangeId, ExchangeSettings, ExchangeSlots, Gone, Handler, HeadWriter, Page, Piece, Ready, Replies, Reply,
+    ReplyEnd, ReplyFlow, RequestBody, Stop,
 };
 use files::{Directory, ReaderKind};
 use semantics::date::HttpDate;
@@ -76,9 +76,6 @@ impl Replies for Lines {
             Reply { status: Status::OK, length: Some(u64::from(body.len() - start)), fields: b"", reason: None };
         self.reply(id, request, &reply, &[Piece::Body(body, (start, body.len()))]);
     }
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        self.reply(id, request, &Reply { status, length: None, fields, reason: None }, &[]);
-    }
     fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>, _end: ReplyEnd) -> u64 {
         if let Some(asked) = self.get(id) {
             let line = format!("{} {}", reply.status.code(), reply.length.unwrap_or(0));
@@ -119,7 +116,6 @@ impl Replies for Lines {
     fn totals(&self) -> exchange::Totals {
         exchange::Totals::default()
     }
-    fn set_last(&mut self, _id: ExchangeId) {}
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let Some(Asked { out, unsent, .. }) = self.ids.find(id).map(|at| &self.asked[at]) else {
             return ReplyFlow::default();
@@ -127,9 +123,9 @@ impl Replies for Lines {
         let taken = (out.len() - unsent) as u32;
         ReplyFlow { unsent: *unsent, room: ReplyFlow::UNBOUNDED, ahead: 0, taken, received: 0 }
     }
-    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
         if let Some(asked) = self.get(id) {
-            asked.mark = Some(mark);
+            asked.mark = settings.mark;
         }
     }
     fn mark(&self, id: ExchangeId) -> Option<u32> {
@@ -151,7 +147,7 @@ impl World {
         });
         let event = Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("an event"));
         let limits = Config::respond(Respond::Size(0)).file_limits();
-        let making = Making { heads: &heads, event: &event, limits, work: None };
+        let making = Making { heads: &heads, event: &event, limits, latency: None, work: None };
         let mut handler = SiteHandler::new(content, &making, &[]).expect("what it serves");
         let lines = Lines { ids: ExchangeSlots::carried(), asked: Vec::new(), over: Vec::new() };
         handler.on_second(SECOND, &HttpDate::from_unix(SECOND), lines.now());
@@ -225,6 +221,13 @@ fn large() -> Vec<u8> {
     (0..3 << 20).map(|at: u32| at as u8).collect()
 }
 
+/// What a status is answered with.
+fn page(status: Status) -> (String, Vec<u8>) {
+    let page = Page::new(status, b"");
+    let [Piece::Bytes(text)] = page.body() else { panic!("a page is text") };
+    (format!("{} {}", status.code(), page.length()), text.to_vec())
+}
+
 #[test]
 fn handlers_do_not_know_who_carries_them() {
     let large = large();
@@ -232,9 +235,9 @@ fn handlers_do_not_know_who_carries_them() {
     let mut files = World::new(&folder.content());
     for _ in 0..2 {
         assert_eq!(files.answer("/small"), ("200 5".into(), b"small".to_vec()));
-        assert_eq!(files.answer("/none"), ("404 0".into(), Vec::new()));
-        assert_eq!(files.answer("/folder"), ("301 0".into(), Vec::new()));
-        assert_eq!(files.answer("/../small"), ("400 0".into(), Vec::new()));
+        assert_eq!(files.answer("/none"), page(Status::NOT_FOUND));
+        assert_eq!(files.answer("/folder"), page(Status::MOVED_PERMANENTLY));
+        assert_eq!(files.answer("/../small"), page(Status::BAD_REQUEST));
         let (line, body) = files.answer("/large");
         assert_eq!((line.as_str(), body == large), ("200 3145728", true));
     }

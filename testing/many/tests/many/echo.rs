@@ -4,8 +4,8 @@ use crate::world::{World, clock};
 use many::NAME;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, FieldLines, Gone, Handler, Intake, Piece, Prepared, Replies, Reply, ReplyEnd,
-    RequestBody, Stop,
+    Bodies, BodyCut, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, Page, Piece,
+    Prepared, Replies, Reply, ReplyEnd, RequestBody, Stop,
 };
 use server::{Config, Respond, Server};
 use std::collections::HashMap;
@@ -23,24 +23,24 @@ pub struct Echo {
 }
 
 impl Handler for Echo {
-    fn intake(&self) -> Intake {
-        Intake { bodies: Bodies::Asked, ..Intake::default() }
+    fn rules(&self) -> HandlerRules {
+        let intake = Intake { bodies: Bodies::Asked, ..Intake::default() };
+        HandlerRules { intake, ..HandlerRules::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         let priority = replies.about(id).priority;
         self.priorities.push((priority.urgency, priority.incremental));
         self.next += 1;
-        replies.set_mark(id, self.next);
+        let last = request.path() == b"/last";
+        replies.set(id, &ExchangeSettings { last, ..ExchangeSettings::marked(self.next) });
         self.whole.insert(self.next, body == RequestBody::None);
-        if request.path() == b"/last" {
-            replies.set_last(id);
-        }
         match request.path() {
             b"/never" => {}
             b"/refused" => {
-                replies.refuse_body(id);
-                replies.reply_status(id, request, Status::CONTENT_TOO_LARGE, b"");
+                replies.read(id, Some(0));
+                let page = Page::new(Status::CONTENT_TOO_LARGE, b"");
+                replies.reply(id, request, &page.reply(), &page.body());
             }
             b"/broken" => {
                 let reply = Reply { status: Status::OK, length: Some(100), fields: b"", reason: None };
@@ -50,7 +50,9 @@ impl Handler for Echo {
             }
             _ => {
                 let fields = FieldLines::over(b"A: b\r\n".to_vec());
-                replies.interim(id, Status::EARLY_HINTS, b"Link: </a>\r\n");
+                let hints =
+                    Reply { status: Status::EARLY_HINTS, length: None, fields: b"Link: </a>\r\n", reason: None };
+                replies.begin(id, request, &hints, ReplyEnd::Length);
                 let reply = Reply { status: Status::OK, length: None, fields: fields.as_bytes(), reason: None };
                 replies.begin(id, request, &reply, ReplyEnd::Chunk);
                 replies.read(id, Some(1 << 20));

@@ -408,12 +408,19 @@ pub fn of_helpers() -> Vec<Case> {
 /// What is sent at a rate.
 fn of_rates() -> Vec<Case> {
     let big = || Expect::Content(text(text_length()));
-    ["/limit/o/len", "/paced/o/len", "/pacedf/o/len", "/flimit/big.txt", "/fsublimit/big.txt"]
-        .map(|path| match path {
-            "/fsublimit/big.txt" => Case::get(path, Expect::Content(substituted(text_length()))).paced(),
-            _ => Case::get(path, big()).paced(),
-        })
-        .into()
+    let mut cases: Vec<Case> =
+        ["/limit/o/len", "/paced/o/len", "/pacedf/o/len", "/flimit/big.txt", "/fsublimit/big.txt"]
+            .map(|path| match path {
+                "/fsublimit/big.txt" => Case::get(path, Expect::Content(substituted(text_length()))).paced(),
+                _ => Case::get(path, big()).paced(),
+            })
+            .into();
+    // The end of what is cut comes along with it, and what stands before it later. That it was cut a reset says,
+    // which leaves time to read what came.
+    let mut cut = Case::get("/add/o/cut", Expect::Content(text(40).repeat(2))).paced();
+    cut.request = b"GET /add/o/cut HTTP/1.0\r\nHost: quiet\r\n\r\n".to_vec();
+    cases.push(cut);
+    cases
 }
 
 /// All of them, and those that are long for a client that takes little at a time, too.

@@ -162,7 +162,7 @@ impl Asked {
     fn answer(&self) -> (Vec<u8>, bool) {
         let name = self.name();
         let body = match name.as_str() {
-            "small" => text(40),
+            "small" | "cut" => text(40),
             "echo" => self.body.clone(),
             _ => text(text_length()),
         };
@@ -196,6 +196,7 @@ impl Asked {
             "304" => (whole("304 Not Modified", "Content-Length: 1000\r\n", b""), false),
             "204" => (whole("204 No Content", "", b""), false),
             "empty" => (whole("200 OK", "Content-Length: 0\r\n", b""), false),
+            "cut" => (whole("200 OK", "Content-Length: 1000\r\n", &body), true),
             "500" => (whole("500 Internal Server Error", "Content-Length: 3\r\n", b"500"), false),
             _ => match self.range().filter(|(from, _)| *from < body.len()) {
                 Some((from, to)) => {

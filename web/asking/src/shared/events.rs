@@ -25,8 +25,8 @@ impl SharedLinks {
         }
         match event {
             UpstreamEvent::Opened => self.on_opened(io, number, now),
-            UpstreamEvent::Secured(session) => self.on_secured(number, session.verdict, now),
-            UpstreamEvent::Unsecured(why) => self.on_unsecured(number, why),
+            UpstreamEvent::Shaken(Ok(session)) => self.on_secured(number, session.verdict, now),
+            UpstreamEvent::Shaken(Err(why)) => self.on_unsecured(number, why),
             UpstreamEvent::Data(bytes) => return self.on_data(io, number, bytes, now),
             UpstreamEvent::Passed(_) => {}
             UpstreamEvent::Room => self.on_room(io, number),

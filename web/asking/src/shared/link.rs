@@ -7,7 +7,7 @@ use crate::clock::millis;
 use crate::groups::{KeptLink, ServerGroups};
 use crate::marks::{IDLE, SHARED};
 use core::net::IpAddr;
-use exchange::{UpstreamId, Upstreams};
+use exchange::{LINGER, UpstreamId, Upstreams};
 use h2::{ErrorCode, Flood, UpstreamConnection, UpstreamSettings};
 use handshake::{Failure as HandshakeFailure, ServerVerdict, Sought};
 use std::collections::VecDeque;
@@ -521,7 +521,7 @@ impl SharedLinks {
         }
         match () {
             () if link.is_gone => {}
-            () if link.was_open => io.let_go(link.id),
+            () if link.was_open => io.let_go(link.id, LINGER),
             // Nobody waits for it any more.
             () => io.cut(link.id),
         }

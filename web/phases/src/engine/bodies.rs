@@ -77,8 +77,7 @@ impl Runner<'_> {
         }
         let Some(block) = block else { return Flow::Status(500) };
         let ticket = self.rest.tickets.next(self.token);
-        // How long its client may take is said where the request has come to.
-        self.replies.set_terms(self.state.id, loaded.program.terms.of_block(self.state.route.block));
+        self.set_terms();
         let Some(body) = self.state.body.as_deref_mut() else { return Flow::On };
         // A length that was told was held against the limit where the location was found.
         let is_told = body.length.is_some();

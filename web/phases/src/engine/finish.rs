@@ -17,7 +17,7 @@ impl Rest {
         state.wait.stage = RequestStage::Over;
         self.clock.now = replies.now();
         if state.loaded.asks_for_paths {
-            state.client.path = replies.path_figures(state.id);
+            state.client.path = replies.about(state.id).path;
         }
         if let Some(request) = state.request.take() {
             self.log(&mut state, &request.get());

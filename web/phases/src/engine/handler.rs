@@ -10,11 +10,9 @@ use super::scope::Clock;
 use app::Wake;
 use asking::SHARED;
 use core::hint::cold_path;
-use core::net::IpAddr;
-use core::ops::Range;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, OpeningFault, Prepared, Ready, Refused, Replies,
-    RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandlerRules, Intake, OpeningFault, Page, Prepared, Ready,
+    ReadySent, Refused, Replies, RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
 };
 use features::compression::CompressedBodies;
 use passwords::Verifier;
@@ -178,8 +176,14 @@ impl Handler for Engine {
     }
 
     /// What nothing reads is dropped once its request is answered.
-    fn intake(&self) -> Intake {
-        Intake { bodies: Bodies::Asked, ..Intake::default() }
+    fn rules(&self) -> HandlerRules {
+        let may_rest = self.rest.by_path && self.loaded.program.waits_for_files_alone();
+        HandlerRules {
+            intake: Intake { bodies: Bodies::Asked, ..Intake::default() },
+            rests: if may_rest { Rests::Sometimes } else { Rests::Never },
+            notes_ready: self.logs_any,
+            asks_for_paths: self.retired.iter().chain([&self.loaded]).any(|loaded| loaded.asks_for_paths),
+        }
     }
 
     fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
@@ -251,16 +255,12 @@ impl Handler for Engine {
         self.files.on_gone(id, inner, Gone::Cut);
         if let Some(state) = self.rest.requests.take(token) {
             if let Some(request) = &state.request {
-                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
+                let page = Page::new(Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
+                replies.reply(id, &request.get(), &page.reply(), &page.body());
             }
             self.rest.give_back(token, state);
         }
         false
-    }
-
-    fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        let state = self.rest.requests.of((mark?, id))?;
-        state.client.peer.filter(|_| state.client.peer != state.about.peer).map(|client| client.ip())
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
@@ -358,15 +358,6 @@ impl Handler for Engine {
         self.files.on_second(second, date, now);
     }
 
-    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        self.files.memory(each);
-    }
-
-    fn rests(&self) -> Rests {
-        let may = self.rest.by_path && self.loaded.program.waits_for_files_alone();
-        if may { Rests::Sometimes } else { Rests::Never }
-    }
-
     #[inline(always)]
     fn is_at_rest(&self) -> bool {
         let (rest, is_written) = (&self.rest, !self.loaded.may_write() && self.retired.is_empty());
@@ -401,12 +392,6 @@ impl Handler for Engine {
             OpeningFault::Handshake(fault) => self.tell_of_handshake(replies, id, fault),
         }
     }
-
-    fn reopen_logs(&self) {
-        if let Some(logs) = self.loaded.logs.borrow().as_ref() {
-            logs.reopen();
-        }
-    }
 }
 
 impl Prepared for Engine {
@@ -416,10 +401,6 @@ impl Prepared for Engine {
             return None;
         }
         self.files.ready(path, || &[], second)
-    }
-
-    fn tells_requests_apart(&self) -> bool {
-        true
     }
 
     fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
@@ -455,17 +436,7 @@ impl Prepared for Engine {
         self.rest.ready.make_closing(asked, (server, class))
     }
 
-    fn notes_ready(&self) -> bool {
-        self.logs_any
-    }
-
-    fn on_ready_sent<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        id: ExchangeId,
-        request: &Request<'_>,
-        sent: (Option<u64>, u64),
-    ) {
+    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: &ReadySent) {
         self.rest.log_ready(replies, id, request, sent);
     }
 }

@@ -10,6 +10,7 @@ use asking::{GroupSpec, ServerGroups};
 use bodies::BodyStore;
 use core::ops::Range;
 use exchange::{ExchangeId, ProxiedAddresses, Ready, Replies};
+use latency::SeriesBoard;
 use pcre::Matcher;
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -92,12 +93,13 @@ impl Loaded {
     }
 
     /// The series of latencies of a server's place, if anybody asks.
-    pub fn series(&self, replies: &dyn Replies, server: ServerId, place: BlockId) -> Option<u16> {
+    pub fn series(&self, board: Option<&SeriesBoard>, server: ServerId, place: BlockId) -> Option<u16> {
+        let board = board?;
         let known = self.series.get(place.0 as usize)?;
         if known.get() == Ready::OF_HOST {
             let host = &self.program.server(server)?.name;
             let label = &self.program.block(place)?.label;
-            known.set(replies.series(if host.is_empty() { b"_" } else { host }, label)?);
+            known.set(board.series(if host.is_empty() { b"_" } else { host }, label));
         }
         Some(known.get())
     }

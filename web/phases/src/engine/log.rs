@@ -10,7 +10,7 @@ use super::subrequest::SubUse;
 use super::written::{put_address, put_known};
 use crate::logging::{HeadPart, LogEscape, LogFormat, LogUse, PutPart, QuickLine};
 use crate::variables::{Core, Variable};
-use exchange::{ExchangeId, Replies};
+use exchange::{ExchangeId, ReadySent, Replies};
 use features::Variables;
 use semantics::{Form, Known, Request};
 use std::net::SocketAddr;
@@ -39,25 +39,19 @@ impl Rest {
     }
 
     /// Logs a request that was answered with what is ready.
-    pub(super) fn log_ready(
-        &mut self,
-        replies: &dyn Replies,
-        id: ExchangeId,
-        request: &Request<'_>,
-        (head, bytes): (Option<u64>, u64),
-    ) {
+    pub(super) fn log_ready(&mut self, replies: &dyn Replies, id: ExchangeId, request: &Request<'_>, sent: &ReadySent) {
         self.clock.now = replies.now();
         let clock = &self.clock;
         let Some((note, ready_head)) = self.ready.noted() else { return };
-        let head = head.unwrap_or(ready_head);
-        let body = bytes.saturating_sub(head);
+        let head = sent.head.unwrap_or(ready_head);
+        let body = sent.bytes.saturating_sub(head);
         if note.second == clock.second && !note.quick.is_empty() && !request.at().has(Known::Authorization) {
-            write_quick(note, request, replies.peer(id), clock.now);
+            write_quick(note, request, sent.peer, clock.now);
             return;
         }
         let state = &mut *note.state;
         state.about = replies.about(id);
-        state.client.path = state.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
+        state.client.path = state.about.path;
         // It was counted already.
         state.about.requests = state.about.requests.saturating_sub(1);
         (state.id, state.client.peer, state.started) = (id, state.about.peer, clock.now);

@@ -4,8 +4,10 @@
 use super::Rest;
 use super::filtered_body::Filtering;
 use super::request_state::RequestStage;
-use exchange::{About, ExchangeId, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams};
-use semantics::{Request, Status};
+use exchange::{
+    About, ExchangeId, ExchangeSettings, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams,
+};
+use semantics::Request;
 use wire::Time;
 
 /// What files see of the carrier.
@@ -53,10 +55,6 @@ impl Replies for Passing<'_> {
 
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
         self.replies.reply_ready(id, request, ready);
-    }
-
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        self.replies.reply_status(id, request, status, fields);
     }
 
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
@@ -140,10 +138,6 @@ impl Replies for Passing<'_> {
         self.replies.totals()
     }
 
-    fn set_last(&mut self, id: ExchangeId) {
-        self.replies.set_last(id);
-    }
-
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let state = self.replies.mark(id).and_then(|mark| self.rest.requests.of((mark, id)));
         let waits = state.and_then(|state| state.reply.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
@@ -152,9 +146,10 @@ impl Replies for Passing<'_> {
         ReplyFlow { unsent: flow.unsent + waits, room, ..flow }
     }
 
-    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+    /// The number is theirs; all else is said by who answers.
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
         if let Some(state) = self.rest.requests.of_exchange(self.replies, id) {
-            state.wait.inner = Some(mark);
+            state.wait.inner = settings.mark;
         }
     }
 

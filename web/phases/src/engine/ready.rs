@@ -210,7 +210,7 @@ impl ReadyTable {
         {
             return;
         }
-        ready.series = state.series;
+        ready.series = state.settings.series.unwrap_or(Ready::OF_HOST);
         ready.terms = state.loaded.program.terms.of_block(state.route.block);
         let hash = self.index.hash(raw, seed(state.route.server, class));
         let entry = ReadyEntry {

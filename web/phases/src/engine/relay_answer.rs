@@ -8,7 +8,7 @@ use super::waits::On;
 use crate::program::FilterSet;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
 use asking::HeadEvent;
-use exchange::Reply;
+use exchange::{Reply, ReplyEnd};
 use features::ErrorLevel;
 use gzip::Coding;
 use proxy::fields::{Accel, AnswerField, AnswerName};
@@ -431,7 +431,7 @@ impl Runner<'_> {
         let Some(status) = Status::from_code(101) else { return Flow::HangUp };
         let reason = self.state.sent.reason_of(101);
         let reply = Reply { status, length: None, fields: &lines, reason: reason.as_deref() };
-        self.state.sent.head = self.replies.begin_tunnel(id, self.request, &reply);
+        self.state.sent.head = self.replies.begin(id, self.request, &reply, ReplyEnd::Connection);
         self.state.sent.fields = lines;
         Flow::Done
     }

@@ -4,6 +4,7 @@ use super::request_state::RequestState;
 use super::runner::Runner;
 use super::text::put_field;
 use crate::program::{Block, ContentRules};
+use exchange::{Reply, ReplyEnd};
 use proxy::fields::{AnswerField, NameSet};
 use semantics::{Fields, Status};
 use std::rc::Rc;
@@ -28,7 +29,8 @@ impl Runner<'_> {
         let mut passed = Vec::new();
         put_passed(lines, &rules.hides, &mut passed);
         if !passed.is_empty() && self.takes_hints() {
-            self.state.sent.hints += self.replies.interim(self.state.id, Status::EARLY_HINTS, &passed);
+            let hints = Reply { status: Status::EARLY_HINTS, length: None, fields: &passed, reason: None };
+            self.state.sent.hints += self.replies.begin(self.state.id, self.request, &hints, ReplyEnd::Length);
         }
     }
 

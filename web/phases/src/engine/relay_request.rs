@@ -119,7 +119,7 @@ impl Runner<'_> {
         };
         let ask = Ask::new(spec, &self.loaded.groups, self.clock.now);
         self.state.passed.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
-        self.replies.be_patient(self.state.id);
+        self.state.settings.patient = true;
         self.ask_step(Ask::ask)
     }
 

@@ -50,10 +50,7 @@ impl Engine {
                 self.end_tunnel(replies, token, TunnelEnd::Broken);
                 0
             }
-            UpstreamEvent::Opened
-            | UpstreamEvent::Secured(_)
-            | UpstreamEvent::Unsecured(_)
-            | UpstreamEvent::Passed(_) => 0,
+            UpstreamEvent::Opened | UpstreamEvent::Shaken(_) | UpstreamEvent::Passed(_) => 0,
         }
     }
 

@@ -5,7 +5,7 @@ use super::request_state::Depends;
 use super::runner::Runner;
 use crate::program::ConnectionRules;
 use app::Body;
-use exchange::Reply;
+use exchange::{Ready, Reply};
 use files::{FileHead, FileId};
 use semantics::{Form, Method, Status};
 
@@ -48,7 +48,7 @@ impl Runner<'_> {
         let head = FileHead {
             bytes: head,
             date_at: self.rest.heads.date_at(),
-            series: state.series,
+            series: state.settings.series.unwrap_or(Ready::OF_HOST),
             terms: self.loaded.program.terms.of_block(state.route.block),
         };
         match self.files.answer_path(self.request.path(), file, head) {

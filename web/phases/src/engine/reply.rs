@@ -63,9 +63,9 @@ impl Runner<'_> {
             return flow;
         }
         self.state.sent.status = answer.status;
-        if let Some(series) = loaded.series(self.replies, self.state.route.server, self.state.route.place) {
-            self.replies.set_series(self.state.id, series);
-            self.state.series = series;
+        if let Some(series) = loaded.series(self.rest.board.as_ref(), self.state.route.server, self.state.route.place) {
+            self.state.settings.series = Some(series);
+            self.replies.set(self.state.id, &self.state.settings);
         }
         let mut added = core::mem::take(&mut self.state.reply.kept_fields);
         self.tell_beforehand(&answer, block);
@@ -368,8 +368,7 @@ impl Runner<'_> {
 
     /// Whether the connection goes on after this, and for how long.
     fn keep_alive(&mut self, block: &Block, fields: &mut FieldLines) {
-        let terms = self.loaded.program.terms.of_block(self.state.route.block);
-        self.replies.set_terms(self.state.id, terms);
+        self.set_terms();
         if block.connection.keepalive.is_zero() {
             self.set_last_by_terms();
         } else if let Some(told) = block.connection.keepalive_told.filter(|_| self.state.about.goes_on) {

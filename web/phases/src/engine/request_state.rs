@@ -23,7 +23,7 @@ mod within;
 use super::body_progress::BodyProgress;
 use super::loaded::Loaded;
 pub(super) use client::Client;
-use exchange::{About, ExchangeId, Ready, Replies, Transport};
+use exchange::{About, ExchangeId, ExchangeSettings, Replies, Transport};
 use features::FeatureParts;
 pub(super) use passed::{KeptContent, LeftBehind, PassedOn};
 pub(super) use reply::{ReplyState, Sent};
@@ -64,8 +64,8 @@ pub(crate) struct RequestState {
     pub reply: ReplyState,
     pub sent: Sent,
     pub within: Within,
-    /// The series that its latency is counted with.
-    pub series: u16,
+    /// What its carrier is to mind.
+    pub settings: ExchangeSettings,
 }
 
 impl RequestState {
@@ -90,7 +90,7 @@ impl RequestState {
             reply: ReplyState::default(),
             sent: Sent::default(),
             within: Within::default(),
-            series: Ready::OF_HOST,
+            settings: ExchangeSettings::default(),
         }
     }
 
@@ -104,7 +104,7 @@ impl RequestState {
         self.values.slots.resize(loaded.program.variables.slots(), None);
         (self.about, self.started) = (replies.about(id), replies.now());
         (self.client.peer, self.client.proxied) = (self.about.peer, loaded.proxied(replies, id));
-        self.client.path = loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
+        self.client.path = self.about.path;
         if self.about.transport == Transport::Tls {
             self.client.session = replies.opening(id).session.cloned();
         }
@@ -118,7 +118,7 @@ impl RequestState {
         self.wait = Waiting::default();
         self.client.forget();
         self.within.forget();
-        (self.features, self.series) = (FeatureParts::default(), Ready::OF_HOST);
+        (self.features, self.settings) = (FeatureParts::default(), ExchangeSettings::default());
         self.route.forget();
         self.values.forget();
         self.reuse.forget();
@@ -153,9 +153,10 @@ impl RequestState {
 
     /// The connection ends with its answer, where it carries one request at a time: of HTTP/2 what is
     /// wrong with a request concerns its stream alone.
-    pub fn end_connection(&self, replies: &mut dyn Replies) {
+    pub fn end_connection(&mut self, replies: &mut dyn Replies) {
         if !self.about.http2 {
-            replies.set_last(self.id);
+            self.settings.last = true;
+            replies.set(self.id, &self.settings);
         }
     }
 

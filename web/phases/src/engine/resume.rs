@@ -5,7 +5,7 @@ use super::passing::Passing;
 use super::request_state::{RequestStage, RequestState};
 use super::runner::{Flow, Runner};
 use asking::AskStage;
-use exchange::Replies;
+use exchange::{Page, Replies};
 use features::ErrorLevel;
 use semantics::{OwnedRequest, Request, Status};
 use std::rc::Rc;
@@ -95,7 +95,12 @@ impl Engine {
             let memory = if state.about.http2 { Vec::new() } else { self.rest.spare.bytes() };
             state.request = Some(OwnedRequest::within(memory, *request));
         }
-        replies.set_mark(state.id, token);
+        state.settings.mark = Some(token);
+        if state.loaded.finds_clients() {
+            let told = state.client.peer.filter(|_| state.client.peer != state.about.peer);
+            state.settings.client = told.map(|told| told.ip());
+        }
+        replies.set(state.id, &state.settings);
         self.rest.requests.put(token, state);
     }
 
@@ -169,7 +174,10 @@ impl Engine {
         let Some((mut state, request)) = self.rest.requests.take_apart(token) else { return };
         let unavailable = Status::SERVICE_UNAVAILABLE;
         (state.sent.status, state.sent.complete) = (unavailable.code(), true);
-        replies.reply_status(state.id, &request.get(), unavailable, b"Retry-After: 1\r\n");
+        let page = Page::new(unavailable, b"Retry-After: 1\r\n");
+        // Of what is within another, nothing.
+        let body = if state.within.sub.is_some() { &[][..] } else { &page.body() };
+        replies.reply(state.id, &request.get(), &page.reply(), body);
         self.rest.log(&mut state, &request.get());
         self.rest.give_back(token, state);
     }

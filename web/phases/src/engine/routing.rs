@@ -65,7 +65,7 @@ impl Runner<'_> {
             // Whatever answers has none.
             self.state.body = None;
             self.state.about.goes_on = false;
-            self.replies.refuse_body(self.state.id);
+            self.replies.read(self.state.id, Some(0));
         }
         let text = || format!("client intended to send too large body: {length} bytes").into_bytes();
         self.tell(ErrorLevel::ERROR, text);

@@ -69,9 +69,16 @@ impl Runner<'_> {
         self.state.end_connection(self.replies);
     }
 
+    /// Its client may take as long as is said where the request has come to.
+    pub(super) fn set_terms(&mut self) {
+        self.state.settings.terms = Some(self.loaded.program.terms.of_block(self.state.route.block));
+        self.replies.set(self.state.id, &self.state.settings);
+    }
+
     /// The same, of every protocol: it has lasted as long, or answered as many, as it may.
     pub(super) fn set_last_by_terms(&mut self) {
         self.state.about.goes_on = false;
-        self.replies.set_last(self.state.id);
+        self.state.settings.last = true;
+        self.replies.set(self.state.id, &self.state.settings);
     }
 }

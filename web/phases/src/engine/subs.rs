@@ -370,7 +370,8 @@ impl RequestState {
     fn begin_within(&mut self, parent: &Self, loaded: &Rc<Loaded>, id: ExchangeId) {
         *self = Self::new(Rc::clone(loaded), id);
         self.values.slots.resize(loaded.program.variables.slots(), None);
-        (self.about, self.series, self.reuse.class) = (parent.about, parent.series, parent.reuse.class);
+        (self.about, self.settings.series, self.reuse.class) =
+            (parent.about, parent.settings.series, parent.reuse.class);
         self.client.begin_within(&parent.client);
         self.route.begin_within(&parent.route);
         let server = loaded.program.server(self.route.server);
@@ -389,7 +390,8 @@ impl Runner<'_> {
         let made = self.rest.ask_sub((self.token, self.state), self.request, asked);
         match made {
             Ok(id) => {
-                self.replies.be_patient(self.state.id);
+                self.state.settings.patient = true;
+                self.replies.set(self.state.id, &self.state.settings);
                 Some(id)
             }
             Err(why) => {

@@ -3,18 +3,15 @@
 
 use super::subrequest::SubId;
 use super::subs::{SubEvent, SubTable};
-use app::{Body, ConnectError, PathFigures};
+use app::{Body, ConnectError};
 use core::net::IpAddr;
-use core::ops::Range;
 use core::time::Duration;
 use exchange::{
-    About, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, UpstreamAddress,
-    UpstreamId, Upstreams,
+    About, ExchangeId, ExchangeSettings, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
+    UpstreamAddress, UpstreamId, Upstreams,
 };
 use handshake::Sought;
-use rustix::fd::OwnedFd;
 use semantics::{Request, Status};
-use std::sync::Arc;
 use wire::Time;
 
 /// A carrier whose exchanges are others, but for those of subrequests: what these are
@@ -67,15 +64,12 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        match SubId::of(id) {
-            Some(sub) => self.push(sub, SubEvent::Over),
-            None => self.replies.reply_status(id, request, status, fields),
-        }
-    }
-
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
-        if SubId::of(id).is_some() { 0 } else { self.replies.begin(id, request, reply, end) }
+        let Some(sub) = SubId::of(id) else { return self.replies.begin(id, request, reply, end) };
+        if reply.status == Status::SWITCHING_PROTOCOLS {
+            self.push(sub, SubEvent::Over);
+        }
+        0
     }
 
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
@@ -119,18 +113,6 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn be_patient(&mut self, id: ExchangeId) {
-        if SubId::of(id).is_none() {
-            self.replies.be_patient(id);
-        }
-    }
-
-    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
-        let Some(sub) = SubId::of(id) else { return self.replies.begin_tunnel(id, request, reply) };
-        self.push(sub, SubEvent::Over);
-        0
-    }
-
     fn read(&mut self, id: ExchangeId, most: Option<u64>) {
         if SubId::of(id).is_none() {
             self.replies.read(id, most);
@@ -141,39 +123,12 @@ impl Replies for SubReplies<'_> {
         self.replies.about(self.main(id))
     }
 
-    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
-        self.replies.series(host, location)
-    }
-
-    fn set_series(&mut self, id: ExchangeId, series: u16) {
-        // Latencies are those of exchanges.
-        if SubId::of(id).is_none() {
-            self.replies.set_series(id, series);
-        }
-    }
-
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
         self.replies.opening(self.main(id))
     }
 
-    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        self.replies.path_figures(self.main(id))
-    }
-
     fn totals(&self) -> Totals {
         self.replies.totals()
-    }
-
-    fn set_last(&mut self, id: ExchangeId) {
-        if SubId::of(id).is_none() {
-            self.replies.set_last(id);
-        }
-    }
-
-    fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        if SubId::of(id).is_none() {
-            self.replies.set_terms(id, number);
-        }
     }
 
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
@@ -184,9 +139,10 @@ impl Replies for SubReplies<'_> {
         ReplyFlow { unsent: record.unsent, room: ReplyFlow::UNBOUNDED, ahead: 0, taken, received: 0 }
     }
 
-    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
+        // Latencies and times are those of exchanges.
         if SubId::of(id).is_none() {
-            self.replies.set_mark(id, mark);
+            self.replies.set(id, settings);
         }
     }
 
@@ -211,12 +167,8 @@ impl Upstreams for SubReplies<'_> {
         self.replies.set_upstream_mark(id, mark);
     }
 
-    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) {
-        self.replies.send_upstream(id, piece);
-    }
-
-    fn send_file_upstream(&mut self, id: UpstreamId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
-        self.replies.send_file_upstream(id, file, range)
+    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) -> bool {
+        self.replies.send_upstream(id, piece)
     }
 
     fn unsent_upstream(&self, id: UpstreamId) -> usize {
@@ -231,12 +183,8 @@ impl Upstreams for SubReplies<'_> {
         self.replies.set_upstream_timer(id, at);
     }
 
-    fn let_go(&mut self, id: UpstreamId) {
-        self.replies.let_go(id);
-    }
-
-    fn let_go_slowly(&mut self, id: UpstreamId, patience: Duration) {
-        self.replies.let_go_slowly(id, patience);
+    fn let_go(&mut self, id: UpstreamId, patience: Duration) {
+        self.replies.let_go(id, patience);
     }
 
     fn cut(&mut self, id: UpstreamId) {

@@ -6,17 +6,14 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Prepared, Replies, Reply, ReplyEnd,
-    RequestBody, Speaks, Stop, UpstreamAddress,
+    Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, HttpOpening, Intake, Listeners,
+    Prepared, Replies, Reply, ReplyEnd, RequestBody, Speaks, Stop, UpstreamAddress,
 };
 use server::{Config, Respond};
-use std::collections::BTreeMap;
 
 /// Waits with every request, or has its connection as a tunnel, and reads bodies.
 #[derive(Default)]
 struct Holds {
-    /// Whom requests are with, by their marks, as somebody told who is believed.
-    told: BTreeMap<u32, IpAddr>,
     /// Whether it takes what comes of bodies.
     takes: bool,
     /// Whether clients may leave what they asked for.
@@ -27,21 +24,21 @@ struct Holds {
 }
 
 impl Handler for Holds {
-    fn intake(&self) -> Intake {
-        Intake { bodies: Bodies::Asked, ..Intake::default() }
+    fn rules(&self) -> HandlerRules {
+        let intake = Intake { bodies: Bodies::Asked, ..Intake::default() };
+        HandlerRules { intake, ..HandlerRules::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
         self.marks += 1;
-        replies.set_mark(id, self.marks);
-        if let Some(told) = request.fields().find(|field| field.is("x-client")) {
-            let told = str::from_utf8(told.value).unwrap().parse().unwrap();
-            self.told.insert(self.marks, told);
-        }
+        let told = request.fields().find(|field| field.is("x-client"));
+        let client: Option<IpAddr> = told.map(|told| str::from_utf8(told.value).unwrap().parse().unwrap());
+        let patient = !matches!(request.path(), b"/tunnel" | b"/begun" | b"/read" | b"/early");
+        replies.set(id, &ExchangeSettings { client, patient, ..ExchangeSettings::marked(self.marks) });
         match request.path() {
             b"/tunnel" => {
                 let reply = Reply { status: Status::SWITCHING_PROTOCOLS, length: None, fields: b"", reason: None };
-                replies.begin_tunnel(id, request, &reply);
+                replies.begin(id, request, &reply, ReplyEnd::Connection);
             }
             b"/begun" => {
                 let reply = Reply { status: Status::OK, length: Some(1 << 20), fields: b"", reason: None };
@@ -55,9 +52,8 @@ impl Handler for Holds {
             b"/dial" => {
                 let to = UpstreamAddress::Inet(SocketAddr::from(([198, 51, 100, 9], 80)));
                 replies.dial(to, None, 0).expect("an upstream");
-                replies.be_patient(id);
             }
-            _ => replies.be_patient(id),
+            _ => {}
         }
     }
 
@@ -80,10 +76,6 @@ impl Handler for Holds {
             Gone::Cut => {}
         }
         self.gone += 1;
-    }
-
-    fn client_of(&self, _: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
-        self.told.get(&mark?).copied()
     }
 }
 

@@ -1,13 +1,13 @@
 //! A handler of one's own: bodies with back-pressure, replies in pieces.
 
-use crate::support::{Response, World};
+use crate::support::{Response, World, answer_page};
 use app::{Body, Closed};
 use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Prepared, Replies, Reply, ReplyEnd,
-    RequestBody, Stop,
+    Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, MethodRules, Piece, Prepared,
+    Replies, Reply, ReplyEnd, RequestBody, Stop,
 };
 use std::collections::HashMap;
 
@@ -27,16 +27,16 @@ struct Echo {
 impl Echo {
     fn keep<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, left: usize, request: &Request<'_>) {
         self.next += 1;
-        replies.set_mark(id, self.next);
+        replies.set(id, &ExchangeSettings::marked(self.next));
         assert_eq!(replies.mark(id), Some(self.next));
         self.begun.insert(self.next, (id, left, Some((*request).into())));
     }
 }
 
 impl Handler for Echo {
-    fn intake(&self) -> Intake {
+    fn rules(&self) -> HandlerRules {
         let methods = MethodRules { answered: &[Method::Get, Method::Put], allow: b"Allow: GET, PUT\r\n" };
-        Intake { methods, bodies: Bodies::Taken }
+        HandlerRules { intake: Intake { methods, bodies: Bodies::Taken }, ..HandlerRules::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
@@ -51,10 +51,10 @@ impl Handler for Echo {
                 replies.body(id, Piece::Bytes(b"more"));
                 replies.end(id);
                 replies.stop(id, Stop::Reset);
-                replies.reply_status(id, request, Status::OK, b"");
+                answer_page(replies, id, request, Status::OK);
             }
-            b"/early" => replies.reply_status(id, request, Status::FORBIDDEN, b""),
-            _ => replies.reply_status(id, request, Status::NOT_FOUND, b""),
+            b"/early" => answer_page(replies, id, request, Status::FORBIDDEN),
+            _ => answer_page(replies, id, request, Status::NOT_FOUND),
         }
     }
 
@@ -85,7 +85,7 @@ impl Handler for Echo {
         self.late += 1;
         let mark = replies.mark(id).expect("it was left");
         if let Some((_, _, Some(request))) = self.begun.remove(&mark) {
-            replies.reply_status(id, &request.get(), Status::GATEWAY_TIMEOUT, b"");
+            answer_page(replies, id, &request.get(), Status::GATEWAY_TIMEOUT);
         }
         false
     }
@@ -212,21 +212,22 @@ struct Reads {
 }
 
 impl Handler for Reads {
-    fn intake(&self) -> Intake {
-        Intake { bodies: Bodies::Asked, ..Intake::default() }
+    fn rules(&self) -> HandlerRules {
+        let intake = Intake { bodies: Bodies::Asked, ..Intake::default() };
+        HandlerRules { intake, ..HandlerRules::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         if request.path() == b"/long" {
-            replies.refuse_body(id);
-            replies.reply_status(id, request, Status::CONTENT_TOO_LARGE, b"");
+            replies.read(id, Some(0));
+            answer_page(replies, id, request, Status::CONTENT_TOO_LARGE);
             return;
         }
         if request.path() == b"/refused" || body == RequestBody::None {
-            replies.reply_status(id, request, Status::FORBIDDEN, b"");
+            answer_page(replies, id, request, Status::FORBIDDEN);
             return;
         }
-        replies.set_mark(id, 1);
+        replies.set(id, &ExchangeSettings::marked(1));
         self.begun = Some((id, (*request).into()));
         if let Some(most) = self.most {
             self.reads = true;
@@ -251,7 +252,7 @@ impl Handler for Reads {
         self.cut = Some(why);
         match (self.begun.take(), why) {
             (Some((_, request)), BodyCut::TooLong | BodyCut::Malformed) => {
-                replies.reply_status(id, &request.get(), Status::CONTENT_TOO_LARGE, b"");
+                answer_page(replies, id, &request.get(), Status::CONTENT_TOO_LARGE);
             }
             _ => replies.stop(id, Stop::HangUp),
         }
@@ -384,15 +385,14 @@ impl Handler for Late {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
         if let Some(first) = self.first.replace(id) {
             assert_ne!(first, id);
-            replies.set_mark(id, 7);
+            replies.set(id, &ExchangeSettings::marked(7));
             // The connection is the same, but the exchange is another.
-            replies.reply_status(first, request, Status::FORBIDDEN, b"");
-            replies.set_mark(first, 8);
-            replies.set_last(first);
+            answer_page(replies, first, request, Status::FORBIDDEN);
+            replies.set(first, &ExchangeSettings { last: true, ..ExchangeSettings::marked(8) });
             replies.stop(first, Stop::HangUp);
             replies.stop(first, Stop::Reset);
             assert_eq!((replies.mark(first), replies.mark(id)), (None, Some(7)));
-            assert_eq!((replies.peer(first), replies.peer(id).is_some()), (None, true));
+            assert_eq!((replies.about(first).peer, replies.about(id).peer.is_some()), (None, true));
             let reply = Reply { status: Status::OK, length: Some(2), fields: b"", reason: None };
             replies.begin(id, request, &reply, ReplyEnd::Length);
             replies.body(first, Piece::Bytes(b"no"));
@@ -402,7 +402,7 @@ impl Handler for Late {
             replies.finish(id, b"");
             replies.end(id);
         } else {
-            replies.reply_status(id, request, Status::NOT_FOUND, b"");
+            answer_page(replies, id, request, Status::NOT_FOUND);
         }
     }
 }

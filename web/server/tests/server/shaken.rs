@@ -1,6 +1,6 @@
 //! Handshakes whose last step is put off to another turn.
 
-use crate::support::World;
+use crate::support::{World, answer_page};
 use app::{App, ConnId, Net};
 use exchange::{ExchangeId, Handler, Listeners, Prepared, Replies, RequestBody, Speaks};
 use handshake::{ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connector, Groups, Identity};
@@ -17,7 +17,7 @@ struct Nothing;
 
 impl Handler for Nothing {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
-        replies.reply_status(id, request, Status::NOT_FOUND, b"");
+        answer_page(replies, id, request, Status::NOT_FOUND);
     }
 }
 

@@ -5,7 +5,7 @@ use app::{App as _, ConnId};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    ExchangeId, Handler, HttpOpening, Listeners, Piece, Prepared, Replies, Reply, RequestBody, Speaks,
+    ExchangeId, ExchangeSettings, Handler, HttpOpening, Listeners, Piece, Prepared, Replies, Reply, RequestBody, Speaks,
 };
 use server::{Config, ExchangeTerms, HeadTerms, Respond};
 
@@ -18,7 +18,8 @@ struct Told;
 
 impl Handler for Told {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
-        replies.set_terms(id, request.path()[1] - b'0');
+        let terms = Some(request.path()[1] - b'0');
+        replies.set(id, &ExchangeSettings { terms, ..ExchangeSettings::default() });
         let long = vec![b'x'; 400_000];
         let body = if request.path().ends_with(b"long") { &long[..] } else { b"short" };
         let reply = Reply { status: Status::OK, length: Some(body.len() as u64), fields: b"", reason: None };

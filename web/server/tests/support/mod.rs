@@ -8,7 +8,8 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
 pub use meanwhile::Meanwhile;
-use server::exchange::{Handler, Listeners};
+use semantics::{Request, Status};
+use server::exchange::{ExchangeId, Handler, Listeners, Page, Replies};
 use server::{Config, Server, WallClock};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -19,6 +20,12 @@ use wire::Time;
 
 /// The wall clock of the tests at the start: Wed, 21 Oct 2015 07:28:00 GMT.
 pub const START: u64 = 1_445_412_480;
+
+/// Answers a request with the page of a status.
+pub fn answer_page<R: Replies>(replies: &mut R, id: ExchangeId, request: &Request<'_>, status: Status) {
+    let page = Page::new(status, b"");
+    replies.reply(id, request, &page.reply(), &page.body());
+}
 
 #[derive(Debug)]
 enum Queued {

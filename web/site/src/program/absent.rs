@@ -5,6 +5,7 @@ use crate::ConfigError;
 use core::net::SocketAddr;
 use exchange::{ExchangeId, Handler, HeadWriter, Listeners, Prepared, Replies, RequestBody, UpstreamId};
 use files::{Directory, FileLimits, Files};
+use latency::SeriesBoard;
 use semantics::Request;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -82,6 +83,16 @@ impl Engine {
 
     /// Takes another configuration up.
     pub fn change(&mut self, _program: NewProgram) {
+        match self.0 {}
+    }
+
+    /// Latencies are counted with series of this board.
+    pub fn count_latencies(&mut self, _board: Option<&SeriesBoard>) {
+        match self.0 {}
+    }
+
+    /// Opens its logs again.
+    pub fn reopen_logs(&self) {
         match self.0 {}
     }
 

@@ -9,8 +9,8 @@ use app::ConnId;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
-    RequestBody, Stop, Totals,
+    About, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd,
+    ReplyFlow, RequestBody, Stop, Totals,
 };
 use features::ErrorLevel;
 use files::{Directory, FileLimits, ReaderKind};
@@ -69,9 +69,6 @@ impl Replies for Carried {
     fn reply_ready(&mut self, _: ExchangeId, _: &Request<'_>, _: &Ready) {
         panic!("nothing is ready");
     }
-    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        self.reply(id, request, &Reply { status, length: None, fields, reason: None }, &[]);
-    }
     fn begin(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>, _: ReplyEnd) -> u64 {
         panic!("answers are whole");
     }
@@ -95,14 +92,11 @@ impl Replies for Carried {
     fn totals(&self) -> Totals {
         Totals::default()
     }
-    fn set_last(&mut self, _: ExchangeId) {
-        self.last = true;
-    }
     fn flow(&self, _: ExchangeId) -> ReplyFlow {
         ReplyFlow { received: self.received, room: ReplyFlow::UNBOUNDED, ..ReplyFlow::default() }
     }
-    fn set_mark(&mut self, _: ExchangeId, mark: u32) {
-        self.mark = Some(mark);
+    fn set(&mut self, _: ExchangeId, settings: &ExchangeSettings) {
+        (self.mark, self.last) = (settings.mark, self.last || settings.last);
     }
     fn mark(&self, _: ExchangeId) -> Option<u32> {
         self.mark

@@ -98,7 +98,8 @@ impl Runner<'_> {
         postponed.push_own(out);
         if let Some(include) = include {
             self.state.reuse.depends.on(crate::engine::request_state::Depends::OTHER);
-            self.replies.be_patient(self.state.id);
+            self.state.settings.patient = true;
+            self.replies.set(self.state.id, &self.state.settings);
             self.rest.place((self.token, self.state), self.request, postponed, *include);
         }
         Made::Begun(filtering, None)

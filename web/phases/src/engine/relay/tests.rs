@@ -12,15 +12,15 @@ use core::net::IpAddr;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, ExchangeId, ExchangePlace, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
-    RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
+    About, ExchangeId, ExchangePlace, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply,
+    ReplyEnd, ReplyFlow, RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
 };
 use features::Value;
 use files::{Directory, FileLimits, ReaderKind};
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use random::SplitMix64 as Random;
 use rustix::event::{EventfdFlags, eventfd};
-use semantics::{Request, Status};
+use semantics::Request;
 use std::sync::Arc;
 use upstream::{Balancing, Group, GroupServer, IdleRules, PeerAddress};
 use wire::Time;
@@ -147,11 +147,13 @@ impl Upstreams for World {
             link.mark = mark;
         }
     }
-    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) {
+    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) -> bool {
         if let (Some(link), Piece::Bytes(bytes)) = (self.link(id), piece) {
             assert!(link.opened, "sent before it was opened");
             link.got.extend_from_slice(bytes);
+            return true;
         }
+        false
     }
     fn pass_on(&mut self, id: UpstreamId, to: ExchangeId, bytes: u64) -> bool {
         // Not all can have it.
@@ -171,7 +173,7 @@ impl Upstreams for World {
             link.timer = at;
         }
     }
-    fn let_go(&mut self, id: UpstreamId) {
+    fn let_go(&mut self, id: UpstreamId, _: Duration) {
         self.links.retain(|link| link.id != id);
     }
     fn cut(&mut self, id: UpstreamId) {
@@ -203,11 +205,8 @@ impl Replies for World {
     fn reply_ready(&mut self, _: ExchangeId, _: &Request<'_>, _: &Ready) {
         panic!("nothing is ready");
     }
-    fn reply_status(&mut self, id: ExchangeId, _: &Request<'_>, status: Status, _: &[u8]) {
-        let client = self.client(id);
-        (client.status, client.outcome) = (status.code(), Outcome::Whole);
-    }
     fn begin(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
+        assert!(!reply.status.is_interim(), "nothing goes before an answer");
         let client = self.client(id);
         assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
         (client.status, client.chunked) = (reply.status.code(), end == ReplyEnd::Chunk);
@@ -250,13 +249,12 @@ impl Replies for World {
     fn totals(&self) -> Totals {
         Totals::default()
     }
-    fn set_last(&mut self, _: ExchangeId) {}
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let unsent = self.place(id).map_or(0, |place| self.clients[place].unsent);
         ReplyFlow { unsent, room: ReplyFlow::UNBOUNDED, ..ReplyFlow::default() }
     }
-    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        self.client(id).mark = Some(mark);
+    fn set(&mut self, id: ExchangeId, settings: &ExchangeSettings) {
+        self.client(id).mark = settings.mark;
     }
     fn mark(&self, id: ExchangeId) -> Option<u32> {
         let client = &self.clients[self.place(id)?];
