@@ -1,13 +1,13 @@
-//! The workers' connections: a thread that takes them in, and one for each that reads. What is read is decided on
-//! elsewhere, by one thread alone.
+//! The workers' connections: a thread that takes them in, and one for each that opens what comes. What is read is
+//! decided on elsewhere, by one thread alone.
 
+use channel::{Channel, Keys};
 use control::ChannelId;
 use core::time::Duration;
 use cpu::Clock;
 use load::Plan;
 use merge::WorkerMessage;
 use messages::{FromWorker, HELLO_LIMIT, LINE_LIMIT, Lines, Token};
-use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ const STRANGERS_LIMIT: usize = 64;
 /// What happened at a connection.
 pub enum Event {
     /// It is there; this is to write to it.
-    Connected(ChannelId, TcpStream),
+    Connected(ChannelId, Arc<Channel>),
     /// A message came.
     Message(ChannelId, Box<WorkerMessage>, Time),
     /// What came is none.
@@ -37,6 +37,8 @@ pub enum Event {
 pub struct Known {
     /// Its secret.
     pub token: Token,
+    /// What comes of it.
+    pub keys: Keys,
     /// The part of each worker.
     pub plans: Vec<Plan>,
 }
@@ -90,7 +92,7 @@ enum Gone {
 
 struct Reader {
     channel: ChannelId,
-    stream: TcpStream,
+    way: Arc<Channel>,
     known: Arc<Known>,
     events: SyncSender<Event>,
     lines: Lines,
@@ -106,28 +108,28 @@ impl Reader {
         events: &SyncSender<Event>,
     ) -> Result<Self, Gone> {
         let _ = stream.set_nodelay(true);
-        let prepared = stream.set_write_timeout(Some(WRITE_PATIENCE)).and_then(|()| stream.try_clone());
-        let writes = prepared.map_err(|_| Gone::Stream)?;
-        events.send(Event::Connected(channel, writes)).map_err(|_| Gone::Everybody)?;
+        stream.set_write_timeout(Some(WRITE_PATIENCE)).map_err(|_| Gone::Stream)?;
+        let way = Arc::new(Channel::accept(stream, &known.keys).map_err(|_| Gone::Stream)?);
+        events.send(Event::Connected(channel, Arc::clone(&way))).map_err(|_| Gone::Everybody)?;
         let (known, events, lines) = (Arc::clone(known), events.clone(), Lines::new(HELLO_LIMIT));
-        Ok(Self { channel, stream, known, events, lines, worker: None })
+        Ok(Self { channel, way, known, events, lines, worker: None })
     }
 
     fn read(&mut self) {
-        let mut bytes = vec![0; 1 << 16];
-        loop {
-            let read = match self.stream.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(read) => read,
-                Err(why) if why.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => break,
-            };
+        let (mut bytes, mut opened) = (vec![0; 1 << 16], Vec::new());
+        while let Ok(read @ 1..) = self.way.receive(&mut bytes) {
             let received = Clock.now();
-            self.lines.push(bytes.get(..read).unwrap_or_default());
+            opened.clear();
+            // What is not sealed as it is to be is a stranger's, on the way or at its end: a worker comes again.
+            if self.way.open(bytes.get(..read).unwrap_or_default(), &mut opened).is_err() {
+                break;
+            }
+            self.lines.push(&opened);
             if !self.take_lines(received) {
                 break;
             }
         }
+        self.way.shutdown();
         let _ = self.events.send(Event::Closed(self.channel));
     }
 

@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, Part, skew};
 use crate::problem::{Gone, Problem, ProblemKind};
 use crate::seat::Seat;
 use core::time::Duration;
-use messages::{FromWorker, Hello, Readiness, Standing, ToWorker, Token};
+use messages::{Counted, FromWorker, Hello, Readiness, Standing, ToWorker, Token};
 use std::collections::{BTreeMap, VecDeque};
 use wire::Time;
 
@@ -115,6 +115,12 @@ impl<M> Control<M> {
             Peer::Worker(worker) if self.seat(*worker)?.part.is_none() => Some(*worker),
             _ => None,
         }
+    }
+
+    /// Whether a worker's interval of this number did not come yet.
+    #[must_use]
+    pub fn is_new_interval(&self, worker: u32, number: u64) -> bool {
+        self.seat(worker).is_some_and(|seat| number >= seat.intervals)
     }
 
     /// A message that came at `received`.
@@ -295,8 +301,16 @@ impl<M> Control<M> {
             FromWorker::Ready(ready) => self.on_ready(worker, ready),
             FromWorker::Measured(part) => self.on_measured(worker, part, now),
             FromWorker::Failed(why) if seat.part.is_none() => self.note(worker, ProblemKind::Failed, why),
-            // Who it is is known, and what happened in intervals changes nothing here.
-            FromWorker::Failed(_) | FromWorker::Hello(_) | FromWorker::Interval(_) => {}
+            // What happened in it changes nothing here.
+            FromWorker::Interval(Counted { number, .. }) => {
+                seat.intervals = seat.intervals.max(number.saturating_add(1));
+                if let Some(channel) = seat.channel {
+                    let message = ToWorker::Have { intervals: seat.intervals };
+                    self.actions.push_back(Action::Send { channel, message });
+                }
+            }
+            // Who it is is known.
+            FromWorker::Failed(_) | FromWorker::Hello(_) => {}
         }
     }
 

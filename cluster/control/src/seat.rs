@@ -33,6 +33,8 @@ pub(crate) struct Seat<M> {
     /// Its last sign of life.
     pub heard: Time,
     pub beat: Beat,
+    /// The number of the next interval: those below came.
+    pub intervals: u64,
     /// How its process ended, and when that was known.
     pub gone: Option<(Gone, Time)>,
     pub part: Option<Part<M>>,
@@ -52,6 +54,7 @@ impl<M> Seat<M> {
             told: None,
             heard: now,
             beat: Beat::default(),
+            intervals: 0,
             gone: None,
             part: None,
             has_failed: false,

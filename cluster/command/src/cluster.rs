@@ -1,0 +1,11 @@
+//! Workers as pods of a cluster.
+
+mod deployment;
+mod lease;
+mod pods;
+mod reach;
+mod start;
+
+pub use pods::Pods;
+pub use reach::{ClusterFiles, reach};
+pub use start::{ClusterTest, Started};
