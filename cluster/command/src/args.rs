@@ -90,7 +90,7 @@ pub struct RunArgs {
     pub image: Option<String>,
 
     /// Where pods find this process, which listens on that port [default: its own address towards the API server]
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "local")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, conflicts_with = "local")]
     pub address: Option<String>,
 
     /// Look for secrets in this folder, in files FOLDER/SECRET/KEY, as pods have them [default: the cluster's]
@@ -112,6 +112,21 @@ pub struct RunArgs {
     /// Say nothing while it runs
     #[arg(long)]
     pub quiet: bool,
+}
+
+fn address(text: &str) -> Result<String, String> {
+    port_of(text).map(|_| text.to_owned())
+}
+
+/// The port of a place where workers look for their controller, which has a name or an address before it.
+///
+/// # Errors
+/// If it has none.
+pub fn port_of(place: &str) -> Result<u16, String> {
+    let parts =
+        place.rsplit_once(':').filter(|(host, _)| !host.is_empty() && host.bytes().all(|b| b.is_ascii_graphic()));
+    let port = parts.and_then(|(_, port)| port.parse().ok()).filter(|port| *port > 0);
+    port.ok_or_else(|| format!("{place:?} is no address as in 192.0.2.7:7000"))
 }
 
 /// Reads the process's own command line. Where it asks for help, or makes no sense, this says so and ends the process.

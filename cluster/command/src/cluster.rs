@@ -1,7 +1,6 @@
 //! Workers as pods of a cluster.
 
-mod deployment;
-mod lease;
+mod drive;
 mod pods;
 mod reach;
 mod start;

@@ -124,7 +124,7 @@ fn run_there(
     let outputs = Outputs::create(asked)?;
     // Whoever reads the target's Lease sees its holder's number, and nothing of the token.
     let drawn = (Token::new(random()?), random()? as u64);
-    let Some(started) = cluster.start((client, &arranged), &manifests, drawn, interrupted)? else {
+    let Some(started) = cluster.start((client, &arranged), manifests, drawn, interrupted)? else {
         eprintln!("nearside: interrupted before it began");
         return Ok(ExitCode::from(ExitReason::Interrupted.code()));
     };
@@ -237,6 +237,9 @@ impl<'a> Running<'a> {
             let now = Clock.now();
             for (worker, gone) in self.workers.ended() {
                 self.control.on_gone(worker, gone, now);
+            }
+            if self.workers.is_displaced() {
+                self.control.on_displaced(now);
             }
             if interrupted.swap(false, Ordering::Relaxed) {
                 self.control.on_interrupt(now);

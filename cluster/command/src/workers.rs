@@ -36,6 +36,11 @@ impl Workers {
         }
     }
 
+    /// Whether another test has the target.
+    pub fn is_displaced(&self) -> bool {
+        matches!(self, Self::Pods(pods) if pods.is_displaced())
+    }
+
     /// Ends a worker at once, where it is this process's.
     pub fn kill(&mut self, worker: u32) {
         match self {

@@ -91,5 +91,9 @@ fn a_test_is_rendered_without_a_cluster_and_without_its_secrets() {
         let (code, said) = run(&[&["render", spec][..], words].concat());
         assert!(code == Some(2) && said.contains(told), "{words:?}: {code:?} {said}");
     }
+    for address in ["7000", ":7000", "a:", "a:0", "a:70000", "a b:7000"] {
+        let (code, said) = run(&["run", spec, "--address", address]);
+        assert!(code == Some(2) && said.contains("is no address as in 192.0.2.7:7000"), "{address}: {code:?} {said}");
+    }
     fs::remove_dir_all(path.parent().expect("a folder")).expect("made above");
 }

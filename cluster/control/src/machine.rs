@@ -77,6 +77,8 @@ pub struct Control<M> {
     peers: BTreeMap<ChannelId, Peer>,
     problems: Vec<Problem>,
     interrupted: bool,
+    /// Whether another test has the target.
+    displaced: bool,
     strangers: u64,
     actions: VecDeque<Action>,
 }
@@ -92,6 +94,7 @@ impl<M> Control<M> {
             peers: BTreeMap::new(),
             problems: Vec::new(),
             interrupted: false,
+            displaced: false,
             strangers: 0,
             actions: (0..workers).map(|worker| Action::Launch { worker }).collect(),
             rules,
@@ -166,6 +169,16 @@ impl<M> Control<M> {
     pub fn on_gone(&mut self, worker: u32, gone: Gone, now: Time) {
         if let Some(seat) = self.seats.get_mut(worker as usize) {
             seat.gone.get_or_insert((gone, now));
+        }
+        self.settle(now);
+    }
+
+    /// Another test has the target: what is measured from now on is of both.
+    pub fn on_displaced(&mut self, now: Time) {
+        let is_over = matches!(self.phase, Phase::Over { .. });
+        if !is_over && !core::mem::replace(&mut self.displaced, true) {
+            let what = "another test has the target now: this one's Lease was taken or deleted".to_owned();
+            self.problems.push(Problem { worker: None, kind: ProblemKind::TargetTaken, what });
         }
         self.settle(now);
     }
@@ -294,7 +307,7 @@ impl<M> Control<M> {
         match message {
             FromWorker::Echo(echo) => seat.probes.on_echo(echo, received),
             FromWorker::Beat(beat) => {
-                seat.beat = beat;
+                (seat.beat, seat.has_beaten) = (beat, true);
                 seat.standing = seat.standing.max(beat.standing);
                 seat.begins_ns = beat.start_ns.or(seat.begins_ns);
             }
@@ -357,6 +370,11 @@ impl<M> Control<M> {
         self.seats.get(worker as usize)
     }
 
+    /// Whether something is known that ends the test before its time.
+    fn ends(&self) -> bool {
+        self.interrupted || self.displaced || self.seats.iter().any(|seat| seat.has_failed)
+    }
+
     /// Notes a problem: the first of its kind that a worker has.
     fn note(&mut self, worker: u32, kind: ProblemKind, what: String) {
         if matches!(self.phase, Phase::Over { .. }) {
@@ -367,8 +385,8 @@ impl<M> Control<M> {
         {
             seat.has_failed = true;
         }
-        if !self.problems.iter().any(|known| (known.worker, known.kind) == (worker, kind)) {
-            self.problems.push(Problem { worker, kind, what });
+        if !self.problems.iter().any(|known| (known.worker, known.kind) == (Some(worker), kind)) {
+            self.problems.push(Problem { worker: Some(worker), kind, what });
         }
     }
 
@@ -429,7 +447,7 @@ impl<M> Control<M> {
     }
 
     fn settle_preparing(&mut self, until: Time, now: Time) {
-        if self.interrupted || self.seats.iter().any(|seat| seat.has_failed) {
+        if self.ends() {
             return self.end_early(None, now);
         }
         if self.seats.iter().all(|seat| seat.part.is_some()) {
@@ -475,7 +493,7 @@ impl<M> Control<M> {
     }
 
     fn settle_loading(&mut self, start: Time, until: Time, now: Time) {
-        if self.interrupted || self.seats.iter().any(|seat| seat.has_failed) {
+        if self.ends() {
             return self.end_early(Some(start), now);
         }
         if self.seats.iter().all(|seat| seat.part.is_some()) {

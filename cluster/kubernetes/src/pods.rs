@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Where a Job writes which of its indexes a pod has.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// Why a container waits, where waiting longer helps nobody.
+/// Why a container waits, where waiting longer seldom helps.
 const BLOCKED: [&str; 9] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -28,6 +28,16 @@ pub struct Fate {
     pub gone: Gone,
     /// What is known of it, in words for people.
     pub words: String,
+    /// Whether it may begin yet: what is in its way may go.
+    pub may_pass: bool,
+}
+
+impl Fate {
+    /// That of a worker whose pod was there, and is no more.
+    #[must_use]
+    pub fn vanished(worker: u32) -> Self {
+        Self { worker, gone: Gone::Evicted, words: "its pod is gone".to_owned(), may_pass: false }
+    }
 }
 
 /// The number of the worker in a pod.
@@ -41,10 +51,10 @@ pub fn worker_of(pod: &Value) -> Option<u32> {
 pub fn fate(pod: &Value) -> Option<Fate> {
     let worker = worker_of(pod)?;
     let status = &pod["status"];
-    let (gone, words) = ended(status)
-        .or_else(|| evicted(pod).map(|words| (Gone::Evicted, words)))
-        .or_else(|| blocked(status).map(|words| (Gone::NotStarted, words)))?;
-    Some(Fate { worker, gone, words })
+    let end = ended(status).or_else(|| evicted(pod).map(|words| (Gone::Evicted, words)));
+    let may_pass = end.is_none();
+    let (gone, words) = end.or_else(|| blocked(status).map(|words| (Gone::NotStarted, words)))?;
+    Some(Fate { worker, gone, words, may_pass })
 }
 
 /// How its container ended.

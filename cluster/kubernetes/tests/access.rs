@@ -153,6 +153,8 @@ fn a_pods_status_says_how_its_worker_ended_or_why_it_does_not_begin() {
     ] {
         let fate = fate(&pod).unwrap_or_else(|| panic!("{pod}"));
         assert_eq!((fate.worker, fate.gone, fate.words.as_str()), (7, gone, words), "{pod}");
+        let waits = ["Unschedulable", "ImagePullBackOff", "CreateContainerConfigError"];
+        assert_eq!(fate.may_pass, waits.iter().any(|reason| words.starts_with(reason)), "{pod}");
     }
     let mut deleted = pod(json!({ "phase": "Running" }));
     deleted["metadata"]["deletionTimestamp"] = json!("2026-11-30T08:00:00Z");

@@ -81,7 +81,7 @@ fn a_problem_of_a_worker_makes_the_whole_invalid_by_name() {
     let mut random = SplitMix64::new(1);
     let mut whole = Whole::default();
     whole.add(&measured(&mut random, &mut [Recorder::new(), Recorder::new(), Recorder::new()]));
-    let problem = control::Problem { worker: 3, kind: ProblemKind::Lost, what: "it was killed".to_owned() };
+    let problem = control::Problem { worker: Some(3), kind: ProblemKind::Lost, what: "it was killed".to_owned() };
     let report = whole.report(&plan(), &outcome(vec![problem]));
     assert_eq!((report.verdict.trust, report.verdict.trust.word()), (Trust::No, "INVALID"));
     assert_eq!(

@@ -28,6 +28,8 @@ pub struct Reporter<M, I> {
     hello: Hello,
     standing: Standing,
     ready: Option<Readiness>,
+    /// Whether a controller is to be told that it is, or was, ready, and for what: it may be another than before.
+    says_ready: bool,
     /// When to begin.
     start: Option<Time>,
     measured: Option<M>,
@@ -105,6 +107,7 @@ impl<M: Clone, I: Clone> Reporter<M, I> {
             hello,
             standing: Standing::Preparing,
             ready: None,
+            says_ready: false,
             start: None,
             measured: None,
             failed: None,
@@ -126,7 +129,8 @@ impl<M: Clone, I: Clone> Reporter<M, I> {
         self.out.extend(self.failed.clone().map(FromWorker::Failed));
         self.kept.rewind();
         self.next_beat = now;
-        if self.next_again < Time::MAX {
+        self.says_ready = self.ready.is_some();
+        if self.measured.is_some() {
             self.next_again = now;
         }
     }
@@ -221,6 +225,9 @@ impl<M: Clone, I: Clone> Reporter<M, I> {
             self.next_beat = now + BEAT_EVERY;
             let start_ns = self.start.map(Time::as_nanos);
             return Some(FromWorker::Beat(Beat { standing: self.standing, start_ns, ..self.beat }));
+        }
+        if core::mem::take(&mut self.says_ready) {
+            return self.ready.clone().map(FromWorker::Ready);
         }
         // Before what was measured in all, after which none is waited for.
         if let Some(interval) = self.kept.say() {

@@ -2,7 +2,7 @@
 //! anew when a connection breaks; one that says twice a second how the load goes; and the collector with its
 //! intervals.
 
-use crate::route::Route;
+use crate::route::{Route, Tries};
 use channel::Channel;
 use core::time::Duration;
 use cpu::Clock;
@@ -14,8 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use wire::Time;
 
-/// What was measured is offered to the controller for so long.
-const DELIVERY_PATIENCE: Duration = Duration::from_secs(30);
+/// What was measured is offered to the controller for so long: to one that is started again, too.
+const DELIVERY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often it is looked whether all is ready.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -68,7 +68,7 @@ impl Post {
     /// # Errors
     /// If nobody is there.
     pub fn connect(route: Route, hello: Hello) -> Result<Self, Failure> {
-        let channel = Arc::new(route.connect()?);
+        let channel = Arc::new(route.connect(&mut Tries::default())?);
         let state = State {
             side: Side::new(hello, Time::ZERO),
             setup: String::new(),
@@ -161,17 +161,20 @@ impl Post {
 
     /// Answers what the controller says, on one connection after the other, until the test is over or nobody is there.
     fn attend(&self, route: &Route, mut channel: Arc<Channel>) {
+        let mut tries = Tries::default();
         loop {
-            let said_nonsense = self.read(&channel).is_err();
+            let heard = self.read(&channel);
             channel.shutdown();
             *self.line() = None;
             if self.state().side.is_over() {
                 return;
             }
-            if said_nonsense {
-                return self.lose();
+            match heard {
+                Ok(true) => tries = Tries::default(),
+                Ok(false) => {}
+                Err(Nonsense) => return self.lose(),
             }
-            match route.connect() {
+            match route.connect(&mut tries) {
                 Ok(made) => channel = Arc::new(made),
                 Err(_) => return self.lose(),
             }
@@ -184,8 +187,9 @@ impl Post {
         }
     }
 
-    /// Answers what the controller says on a connection, until that ends.
-    fn read(&self, channel: &Channel) -> Result<(), Nonsense> {
+    /// Answers what the controller says on a connection, until that ends; then whether it said anything.
+    fn read(&self, channel: &Channel) -> Result<bool, Nonsense> {
+        let mut heard = false;
         let mut lines = Lines::new(ORDER_LIMIT);
         let (mut bytes, mut opened) = ([0; 4_096], Vec::new());
         while let Ok(read @ 1..) = channel.receive(&mut bytes) {
@@ -198,9 +202,10 @@ impl Post {
             while let Some(line) = lines.next().map_err(|_| Nonsense)? {
                 let order = ToWorker::read(line).map_err(|_| Nonsense)?;
                 self.on_order(order, received);
+                heard = true;
             }
         }
-        Ok(())
+        Ok(heard)
     }
 
     fn on_order(&self, order: ToWorker, received: Time) {

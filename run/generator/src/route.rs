@@ -12,6 +12,7 @@ use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::thread;
+use wire::Time;
 
 /// One try to connect.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -26,8 +27,8 @@ const UNACKNOWLEDGED_MS: u32 = 1_500;
 /// A controller of this machine is looked for this long.
 const NEAR_PATIENCE: Duration = Duration::from_secs(2);
 
-/// One elsewhere: it may be started again, in another place.
-const FAR_PATIENCE: Duration = Duration::from_secs(30);
+/// One elsewhere: it may be started again, in another place, when its target's Lease is free again.
+const FAR_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between one try and the next: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
@@ -46,6 +47,14 @@ enum Place {
     Address(SocketAddr),
     /// A name or an address, and a port.
     Named(String),
+}
+
+/// Connections that were tried since the controller was last heard. One that is made and closed again, as those of a
+/// worker whose place is taken are, was tried in vain like one that was never made.
+#[derive(Debug, Default)]
+pub struct Tries {
+    /// When the first of them was, and how long the next one waits.
+    begun: Option<(Time, Duration)>,
 }
 
 impl Route {
@@ -69,21 +78,26 @@ impl Route {
         Ok((Self { place, keys: Keys::of(&token)?, patience }, token))
     }
 
-    /// Connects to the controller, and tries again for as long as one may be away.
+    /// Connects to the controller, and tries again for as long as one may be away. The first try is made at once.
     ///
     /// # Errors
-    /// If nobody who knows the token is there by then.
-    pub fn connect(&self) -> Result<Channel, Failure> {
-        let (until, mut pause) = (Clock.now() + self.patience, PAUSES.0);
+    /// If nobody who knows the token is there by then, or nobody says anything.
+    pub fn connect(&self, tries: &mut Tries) -> Result<Channel, Failure> {
+        let mut why = io::Error::new(io::ErrorKind::ConnectionAborted, "it closes each connection unheard");
         loop {
-            match self.try_once() {
-                Ok(channel) => return Ok(channel),
-                Err(why) if Clock.now() + pause >= until => {
+            let now = Clock.now();
+            if let Some((begun, pause)) = &mut tries.begun {
+                if now + *pause >= *begun + self.patience {
                     return Err(format!("the controller at {}: {why}", self.place.text()).into());
                 }
-                Err(_) => thread::sleep(pause),
+                thread::sleep(*pause);
+                *pause = (*pause * 2).min(PAUSES.1);
             }
-            pause = (pause * 2).min(PAUSES.1);
+            tries.begun.get_or_insert((now, PAUSES.0));
+            match self.try_once() {
+                Ok(channel) => return Ok(channel),
+                Err(other) => why = other,
+            }
         }
     }
 
@@ -127,4 +141,52 @@ fn read(path: &Path) -> Result<String, Failure> {
     let read = File::open(path).and_then(|file| file.take(FILE_LIMIT).read_to_string(&mut text));
     read.map_err(|why| format!("{}: {why}", path.display()))?;
     Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    #[test]
+    fn a_controller_that_closes_each_connection_unheard_is_given_up_after_a_few() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let place = Place::Address(listener.local_addr().expect("bound"));
+        let keys = Keys::of(&Token::new(7)).expect("keys");
+        let route = Route { place, keys: keys.clone(), patience: Duration::from_millis(400) };
+        let serves = thread::spawn(move || {
+            // As one does whose worker's place is taken: the handshake is made, and nothing said.
+            for stream in listener.incoming().flatten() {
+                let channel = Channel::accept(stream, &keys).expect("a connection");
+                let (mut bytes, mut opened) = ([0; 4_096], Vec::new());
+                while let Ok(read @ 1..) = channel.receive(&mut bytes) {
+                    channel.open(&bytes[..read], &mut opened).expect("a worker's");
+                    if opened == b"last\n" {
+                        return;
+                    }
+                    if !opened.is_empty() {
+                        break;
+                    }
+                }
+                channel.shutdown();
+            }
+        });
+        let (mut tries, mut made) = (Tries::default(), 0);
+        let why = loop {
+            match route.connect(&mut tries) {
+                Ok(channel) => {
+                    channel.write(b"hello\n").expect("it is taken");
+                    assert_eq!(channel.receive(&mut [0]).unwrap_or(0), 0, "it says nothing");
+                    made += 1;
+                }
+                Err(why) => break why,
+            }
+        };
+        // Pauses of 20, 40, 80 and 160 ms stand between those of 400.
+        assert!((1..=5).contains(&made), "{made}");
+        assert!(why.to_string().contains("closes each connection unheard"), "{why}");
+        let last = route.connect(&mut Tries::default()).expect("it is there");
+        last.write(b"last\n").expect("it is taken");
+        serves.join().expect("no panic");
+    }
 }

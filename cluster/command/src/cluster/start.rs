@@ -1,15 +1,17 @@
 //! A test begun in a cluster, or gone on with where an earlier controller left it.
 
-use crate::args::RunArgs;
-use crate::cluster::deployment::{Deployment, Meeting};
+use crate::args::{RunArgs, port_of};
+use crate::cluster::drive::Driven;
 use crate::cluster::pods::Pods;
+use cpu::Clock;
 use kubernetes::Client;
 use manifests::{Contents, Manifests, Setting, objects};
 use messages::Token;
+use reconcile::{ClusterEvent, Meeting, Reconciler};
 use say::{Failure, eprintln};
 use spec::{Arranged, FieldError, LoadTest};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a test in a cluster is made of.
 pub struct ClusterTest<'a> {
@@ -46,52 +48,82 @@ impl ClusterTest<'_> {
     pub fn start(
         &self,
         (client, arranged): (Client, &Arranged),
-        manifests: &Manifests,
+        manifests: Manifests,
         (token, holder): (Token, u64),
         interrupted: &AtomicBool,
     ) -> Result<Option<Started>, Failure> {
         let own = client.own_address()?;
-        let deployment = Deployment::new(client, self.namespace, manifests, holder);
-        if !deployment.hold_target(&manifests.lease, interrupted, self.asked.quiet)? {
-            return Ok(None);
-        }
-        let made = self.begin((&deployment, own), arranged, manifests, token);
-        match made {
-            Ok((token, listener, uid)) => {
-                let pods = Pods::look(deployment, uid, self.test.workers)?;
-                Ok(Some(Started { token, listener, pods }))
-            }
-            Err((why, is_ours)) => {
-                let left = if is_ours { deployment.delete() } else { deployment.leave() };
-                if let Err(why) = left {
+        let workers = self.test.workers;
+        let objects = Reconciler::new(self.namespace, manifests, holder, workers, Clock.now());
+        let mut driven = Driven::new(objects, client);
+        let mut beginning = Beginning { test: self, own, arranged, interrupted, token, listener: None, failure: None };
+        let mut begun = false;
+        driven.run(|objects, event| {
+            begun = event == Some(ClusterEvent::Begun);
+            beginning.on_event(objects, event);
+            begun
+        });
+        let Beginning { token, listener, failure, .. } = beginning;
+        match listener.filter(|_| begun) {
+            Some(listener) => Ok(Some(Started { token, listener, pods: Pods::look(driven, workers)? })),
+            None => {
+                if let Some(why) = driven.end() {
                     eprintln!("nearside: what the test made is not deleted: {why}");
                 }
-                Err(why)
+                let why = failure.or_else(|| driven.objects.failure().map(str::to_owned));
+                why.map_or(Ok(None), |why| Err(why.into()))
             }
         }
     }
+}
 
-    /// Makes the objects; where that fails, also whether what is there is this test's.
-    fn begin(
-        &self,
-        (deployment, own): (&Deployment, IpAddr),
-        arranged: &Arranged,
-        manifests: &Manifests,
-        token: Token,
-    ) -> Result<(Token, TcpListener, String), (Failure, bool)> {
-        let theirs = |why: String| (Failure::from(why), false);
-        let ours = |why: String| (Failure::from(why), true);
-        let known = deployment.find(manifests).map_err(theirs)?;
-        if known.is_some() && !self.asked.quiet {
-            eprintln!("resuming   an earlier controller began this test");
+/// A test that is begun.
+struct Beginning<'a> {
+    test: &'a ClusterTest<'a>,
+    own: IpAddr,
+    arranged: &'a Arranged,
+    interrupted: &'a AtomicBool,
+    token: Token,
+    listener: Option<TcpListener>,
+    failure: Option<String>,
+}
+
+impl Beginning<'_> {
+    fn on_event(&mut self, objects: &mut Reconciler, event: Option<ClusterEvent>) {
+        let quiet = self.test.asked.quiet;
+        match event {
+            Some(ClusterEvent::Waits { holder }) if !quiet => {
+                eprintln!("waiting    another test has this target: {holder}");
+            }
+            Some(ClusterEvent::Holds { known }) => {
+                if known.is_some() && !quiet {
+                    eprintln!("resuming   an earlier controller began this test");
+                }
+                match self.meet(known) {
+                    Ok(manifests) => objects.make(manifests, Clock.now()),
+                    Err(why) => {
+                        self.failure = Some(why);
+                        objects.end(Clock.now());
+                    }
+                }
+            }
+            _ => {}
         }
-        let place = known.as_ref().map(|known| known.controller.as_str()).or(self.asked.address.as_deref());
-        let (listener, place) = listen(place, own).map_err(theirs)?;
-        let token = known.map_or(token, |known: Meeting| known.token);
-        let manifests = self.objects(arranged, token.text(), &place);
-        let manifests = manifests.map_err(|wrong| theirs(wrong.iter().map(ToString::to_string).collect::<String>()))?;
-        let uid = deployment.make(&manifests).map_err(ours)?;
-        Ok((token, listener, uid))
+        if self.interrupted.load(Ordering::Relaxed) {
+            objects.end(Clock.now());
+        }
+    }
+
+    /// Listens where workers look for their controller; answers the objects that tell them of it.
+    fn meet(&mut self, known: Option<Meeting>) -> Result<Manifests, String> {
+        let place = known.as_ref().map(|known| known.controller.as_str()).or(self.test.asked.address.as_deref());
+        let (listener, place) = listen(place, self.own)?;
+        self.listener = Some(listener);
+        if let Some(Meeting { token, .. }) = known {
+            self.token = token;
+        }
+        let manifests = self.test.objects(self.arranged, self.token.text(), &place);
+        manifests.map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     }
 }
 
@@ -103,10 +135,7 @@ fn listen(place: Option<&str>, own: IpAddr) -> Result<(TcpListener, String), Str
             return Err(why.to_owned());
         }
         None => 0,
-        Some(place) => {
-            let port = place.rsplit_once(':').and_then(|(host, port)| port.parse().ok().filter(|_| !host.is_empty()));
-            port.ok_or_else(|| format!("{place:?} is no address as in 192.0.2.7:7000"))?
-        }
+        Some(place) => port_of(place)?,
     };
     let any: IpAddr = if own.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let listener = TcpListener::bind((any, port)).map_err(|why| format!("cannot listen on port {port}: {why}"))?;

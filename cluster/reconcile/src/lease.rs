@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// What is to be done about a Lease.
 #[derive(Clone, PartialEq, Debug)]
-pub enum LeaseStep {
+pub(crate) enum LeaseStep {
     /// Another has it.
     Wait {
         /// Who.
@@ -27,7 +27,7 @@ pub enum LeaseStep {
 
 /// What was seen of another holder.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     /// What it said, and since when.
     seen: Option<(String, Time)>,
 }
@@ -76,12 +76,12 @@ fn within<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
 }
 
 /// The Lease that was found, renewed; none if another has it.
-pub fn renewed(found: &Value, holder: &str) -> Option<Value> {
+pub(crate) fn renewed(found: &Value, holder: &str) -> Option<Value> {
     (found["spec"]["holderIdentity"] == holder).then(|| held(found, holder))
 }
 
 /// The Lease that was found, left; none if another has it.
-pub fn left(found: &Value, holder: &str) -> Option<Value> {
+pub(crate) fn left(found: &Value, holder: &str) -> Option<Value> {
     (found["spec"]["holderIdentity"] == holder).then(|| held(found, ""))
 }
 
