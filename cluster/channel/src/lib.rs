@@ -18,7 +18,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One piece of a handshake is waited for this long.
-const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(2);
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Pieces that a handshake comes in, at most.
 const HANDSHAKE_PIECES: usize = 16;

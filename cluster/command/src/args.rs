@@ -124,7 +124,7 @@ fn address(text: &str) -> Result<String, String> {
 /// If it has none.
 pub fn port_of(place: &str) -> Result<u16, String> {
     let parts =
-        place.rsplit_once(':').filter(|(host, _)| !host.is_empty() && host.bytes().all(|b| b.is_ascii_graphic()));
+        place.rsplit_once(':').filter(|(host, _)| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic()));
     let port = parts.and_then(|(_, port)| port.parse().ok()).filter(|port| *port > 0);
     port.ok_or_else(|| format!("{place:?} is no address as in 192.0.2.7:7000"))
 }

@@ -310,6 +310,9 @@ impl<M> Control<M> {
                 (seat.beat, seat.has_beaten) = (beat, true);
                 seat.standing = seat.standing.max(beat.standing);
                 seat.begins_ns = beat.start_ns.or(seat.begins_ns);
+                if let (Phase::Over { .. }, Some(channel)) = (self.phase, seat.channel) {
+                    self.actions.push_back(Action::Send { channel, message: ToWorker::Bye });
+                }
             }
             FromWorker::Ready(ready) => self.on_ready(worker, ready),
             FromWorker::Measured(part) => self.on_measured(worker, part, now),
@@ -342,11 +345,14 @@ impl<M> Control<M> {
 
     fn on_measured(&mut self, worker: u32, part: Part<M>, now: Time) {
         let Some(seat) = self.seats.get_mut(worker as usize) else { return };
+        let is_over = matches!(self.phase, Phase::Over { .. });
         if let Some(channel) = seat.channel {
-            self.actions.push_back(Action::Send { channel, message: ToWorker::Bye });
+            // Until all have measured it stays: if this controller dies, another asks for it again.
+            let message = if is_over { ToWorker::Bye } else { ToWorker::Kept };
+            self.actions.push_back(Action::Send { channel, message });
         }
         // The first counts; and none of one that the test ended for.
-        if seat.part.is_some() || matches!(self.phase, Phase::Over { .. }) {
+        if seat.part.is_some() || is_over {
             return;
         }
         let faults = part.faults.clone();
@@ -563,6 +569,9 @@ impl<M> Control<M> {
         let unknown: Vec<ChannelId> = unknown.map(|(channel, _)| *channel).collect();
         unknown.into_iter().for_each(|channel| self.turn_away(channel));
         for (worker, seat) in self.seats.iter().enumerate() {
+            if let Some(channel) = seat.channel.filter(|_| seat.part.is_some()) {
+                self.actions.push_back(Action::Send { channel, message: ToWorker::Bye });
+            }
             if seat.part.is_none() {
                 self.actions.push_back(Action::Kill { worker: worker as u32 });
             }

@@ -14,7 +14,8 @@
 //! | intervals, each with its number and all its buckets ([`Counted`]) | |
 //! | | [`ToWorker::Have`]: which of them are here |
 //! | [`Measured`]: what it measured in all | |
-//! | | [`ToWorker::Bye`] |
+//! | | [`ToWorker::Kept`]: that is here |
+//! | | [`ToWorker::Bye`], when all have measured |
 //!
 //! [`ToWorker::Stop`] ends the load where it stands, and so does a controller that is gone. A worker says again what
 //! is not answered, and each message may come twice: nothing counts twice. A connection that breaks is no end: on the
@@ -205,7 +206,9 @@ pub enum ToWorker {
     },
     /// End the load where it is, and say what was measured.
     Stop,
-    /// What was measured is here: there is nothing more to do.
+    /// What was measured is here, and need not be said again on this connection. Another controller may want it.
+    Kept,
+    /// The test is over: there is nothing more to do.
     Bye,
 }
 

@@ -150,6 +150,8 @@ impl<M: Clone, I: Clone> Reporter<M, I> {
             }
             ToWorker::Start { .. } => {}
             ToWorker::Have { intervals } => self.kept.drop_below(intervals),
+            ToWorker::Kept if self.measured.is_some() => self.next_again = Time::MAX,
+            ToWorker::Kept => {}
             ToWorker::Stop => self.stopped = true,
             ToWorker::Bye => self.over = true,
         }
@@ -204,7 +206,7 @@ impl<M: Clone, I: Clone> Reporter<M, I> {
         self.stopped || self.over
     }
 
-    /// Whether the controller has what was measured, or wants nothing.
+    /// Whether the test is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over

@@ -149,10 +149,16 @@ fn a_worker_says_again_what_was_not_answered_and_begins_once() {
     let [FromWorker::Hello(_), FromWorker::Beat(_), FromWorker::Ready(_), FromWorker::Measured(77)] = again[..] else {
         panic!("{again:?}")
     };
+    assert!(matches!(sent(&mut worker, 5_100)[..], [FromWorker::Beat(_), FromWorker::Measured(77)]), "not answered");
+    worker.on_message(ToWorker::Kept, at(5_200), at(5_200));
+    assert!(matches!(sent(&mut worker, 9_000)[..], [FromWorker::Beat(_)]), "it is there");
+    worker.on_connected(at(9_100));
+    let again = sent(&mut worker, 9_100);
+    assert!(matches!(again.last(), Some(FromWorker::Measured(77))), "another controller may want it: {again:?}");
     assert!(!worker.is_over() && !worker.is_stopped());
-    worker.on_message(ToWorker::Bye, at(3_200), at(3_200));
+    worker.on_message(ToWorker::Bye, at(9_200), at(9_200));
     assert!(worker.is_over() && worker.is_stopped());
-    assert!(worker.next_deadline() <= at(3_100) + BEAT_EVERY);
+    assert!(worker.next_deadline() <= at(9_100) + BEAT_EVERY);
 }
 
 #[test]

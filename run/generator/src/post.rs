@@ -14,8 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use wire::Time;
 
-/// What was measured is offered to the controller for so long: to one that is started again, too.
-const DELIVERY_PATIENCE: Duration = Duration::from_secs(60);
+/// A controller that is there, and has what was measured, is to say within this that the test is over. For one that is
+/// away the way to it has its own patience.
+const DELIVERY_PATIENCE: Duration = Duration::from_secs(180);
 
 /// How often it is looked whether all is ready.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -130,7 +131,7 @@ impl Post {
         self.flush();
     }
 
-    /// Says what was measured until the controller has it, or is gone.
+    /// Says what was measured, and stays until the test is over, or the controller gone: another may ask for it again.
     pub fn deliver(&self, part: WorkerPart) {
         let now = self.now();
         self.state().side.on_measured(part, now);

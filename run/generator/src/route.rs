@@ -24,8 +24,8 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 /// controller takes a silent worker for lost.
 const UNACKNOWLEDGED_MS: u32 = 1_500;
 
-/// A controller of this machine is looked for this long.
-const NEAR_PATIENCE: Duration = Duration::from_secs(2);
+/// A controller of this machine is looked for this long: one that is there may be slow where cores are busy.
+const NEAR_PATIENCE: Duration = Duration::from_secs(10);
 
 /// One elsewhere: it may be started again, in another place, when its target's Lease is free again.
 const FAR_PATIENCE: Duration = Duration::from_secs(60);

@@ -241,9 +241,11 @@ impl Cluster {
         for (path, job) in self.objects.range_mut("jobs/".to_owned().."jobs0".to_owned()) {
             let Some((true, began, ended)) = self.jobs.get_mut(&uid(job)) else { continue };
             let seconds = |field: &str| Duration::from_secs(job["spec"][field].as_u64().expect("a number"));
-            let mine = || self.pods.values().filter(|pod| pod.job == uid(job));
+            let number = uid(job);
+            let mut mine = self.pods.values().filter(|pod| pod.job == number);
+            let all_ended = mine.all(|pod| matches!(pod.state, PodState::Ended(_)));
             let late = now >= *began + seconds("activeDeadlineSeconds");
-            if ended.is_none() && (late || mine().all(|pod| matches!(pod.state, PodState::Ended(_)))) {
+            if ended.is_none() && (late || all_ended) {
                 *ended = Some(now);
             }
             if let Some(ended) = *ended {
@@ -253,7 +255,7 @@ impl Cluster {
                 job["status"]["conditions"] = json!([{ "type": "Complete", "status": "True" }]);
             }
             if late {
-                for pod in self.pods.values_mut().filter(|pod| pod.job == uid(job)) {
+                for pod in self.pods.values_mut().filter(|pod| pod.job == number) {
                     pod.gone_at.get_or_insert(now);
                 }
             }

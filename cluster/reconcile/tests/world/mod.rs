@@ -31,6 +31,9 @@ pub const TOLERANCE: Duration = Duration::from_millis(50);
 /// A worker whose controller is away for so long ends.
 const ALONE_LIMIT: Duration = Duration::from_secs(60);
 
+/// Time goes on by this, at least, when all have acted.
+const STEP: Duration = Duration::from_micros(50);
+
 /// How often controllers and nodes of the cluster look.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -93,6 +96,7 @@ struct Worker {
     side: Side,
     place: String,
     channel: Option<ChannelId>,
+    /// When it last heard from a controller.
     alone_since: Time,
     begins: Option<Time>,
     begun: Option<Time>,
@@ -103,7 +107,6 @@ struct Worker {
 struct Test {
     spec: LoadTest,
     text: String,
-    controller: Option<usize>,
     deaths: usize,
     died_at: Option<Time>,
     seen: Seen,
@@ -175,7 +178,7 @@ impl World {
             if is_alone && !waits && self.cluster.is_idle() {
                 return;
             }
-            self.now = self.now.max(next);
+            self.now = next.max(self.now + STEP);
             while let Some(Reverse((at, order))) = self.events.peek().copied()
                 && at <= self.now
             {
@@ -223,7 +226,9 @@ impl World {
                         Process::Killed { pod } => self.kill(pod, None),
                     }
                 }
-                self.after(TICK, Event::Tick);
+                // Where nothing runs only what was left goes, in minutes.
+                let runs = !self.workers.is_empty() || self.controllers.iter().flatten().any(|one| !one.is_over);
+                self.after(if runs { TICK } else { TICK * 10 }, Event::Tick);
             }
             Event::Connects(pod) => self.connect(pod),
             Event::ToControl(channel, word) => {
@@ -236,6 +241,7 @@ impl World {
                 let Some((_, pod)) = self.channels.get(&channel) else { return };
                 if let Some(worker) = self.workers.get_mut(pod).filter(|one| one.channel == Some(channel)) {
                     worker.side.on_message(message, now, now);
+                    worker.alone_since = now;
                 }
             }
             Event::ClosedAtControl(channel) => {
@@ -265,8 +271,8 @@ impl World {
     fn lose_way(&mut self, channel: ChannelId) {
         let Some((_, pod)) = self.channels.remove(&channel) else { return };
         if let Some(worker) = self.workers.get_mut(&pod).filter(|one| one.channel == Some(channel)) {
-            (worker.channel, worker.alone_since) = (None, self.now);
-            self.after(Duration::from_millis(20), Event::Connects(pod));
+            worker.channel = None;
+            self.after(Duration::from_millis(200), Event::Connects(pod));
         }
     }
 
@@ -300,7 +306,6 @@ impl World {
         let objects = Reconciler::new("load", manifests, number, self.setting.workers, self.now);
         let death = self.setting.deaths.get(one.deaths).filter(|_| test == 0).map(|(death, _)| *death);
         let process = self.controllers.len();
-        one.controller = Some(process);
         if let Some(ControllerDeath::After(span)) = death {
             self.after(span, Event::Dies(process));
         }
@@ -325,11 +330,16 @@ impl World {
         self.controllers[number] = None;
         let one = &mut self.tests[test];
         let again = self.setting.deaths.get(one.deaths).and_then(|(_, again)| *again);
-        (one.controller, one.died_at) = (None, Some(self.now));
+        one.died_at = Some(self.now);
         one.deaths += 1;
         if let Some(again) = again {
             self.after(again, Event::Starts(test));
         }
+        self.close(number);
+    }
+
+    /// The connections of a process go with it.
+    fn close(&mut self, number: usize) {
         let closed: Vec<ChannelId> =
             self.channels.iter().filter(|(_, (process, _))| *process == number).map(|(channel, _)| *channel).collect();
         closed.into_iter().for_each(|channel| self.after(Duration::from_millis(1), Event::ClosedAtWorker(channel)));
@@ -375,6 +385,7 @@ impl World {
             let (failure, remains) = (one.objects.failure(), one.objects.remains());
             let ended = Ended { outcome, failure: failure.map(str::to_owned), remains: remains.map(str::to_owned) };
             self.tests[one.test].seen.ended = Some(ended);
+            self.close(number);
             return true;
         }
         let Some(call) = one.objects.poll_call(now) else { return false };
@@ -440,7 +451,7 @@ impl Test {
         let spec = LoadTest::read(&text).expect("a test");
         let (loads, alone) = (Vec::new(), Duration::ZERO);
         let seen = Seen { ended: None, deaths: 0, alone, half_told: false, loads, struck: None };
-        Self { spec, text, controller: None, deaths: 0, died_at: None, seen }
+        Self { spec, text, deaths: 0, died_at: None, seen }
     }
 
     fn objects(&self, token: &Token, place: &str) -> Manifests {

@@ -1,7 +1,7 @@
 //! Workers in their pods: they come, begin, measure, and end; and what goes wrong with them.
 
-use super::{ALONE_LIMIT, Controller, Event, Fault, LOAD, Worker, World};
-use control::{ChannelId, Control, Part, Progress};
+use super::{ALONE_LIMIT, Controller, Event, Fault, Worker, World};
+use control::{ChannelId, Part, Progress};
 use core::time::Duration;
 use messages::{Hello, Reporter, Token};
 use serde_json::{Value, json};
