@@ -56,6 +56,8 @@ pub struct Seen {
     pub alone: Duration,
     /// Whether some workers were told when to begin, and others not, as a controller died.
     pub half_told: bool,
+    /// Whether one died that had its verdict: some of its workers may have left by then.
+    pub decided: bool,
     /// When its load was on, at each worker.
     pub loads: Vec<(Time, Time)>,
     /// Whether its fault happened, to whom it was to.
@@ -327,8 +329,10 @@ impl World {
             return;
         };
         let test = one.test;
+        let decided = one.control.as_ref().is_some_and(|control| control.progress() == Progress::Over);
         self.controllers[number] = None;
         let one = &mut self.tests[test];
+        one.seen.decided |= decided;
         let again = self.setting.deaths.get(one.deaths).and_then(|(_, again)| *again);
         one.died_at = Some(self.now);
         one.deaths += 1;
@@ -450,7 +454,7 @@ impl Test {
         );
         let spec = LoadTest::read(&text).expect("a test");
         let (loads, alone) = (Vec::new(), Duration::ZERO);
-        let seen = Seen { ended: None, deaths: 0, alone, half_told: false, loads, struck: None };
+        let seen = Seen { ended: None, deaths: 0, alone, half_told: false, decided: false, loads, struck: None };
         Self { spec, text, deaths: 0, died_at: None, seen }
     }
 
