@@ -119,12 +119,12 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"instructions of a request as silos grow in number|$(SUDO) $(BENCH) cost --silos 1,4,16" \
 		"instructions of the generator for a request|$(SUDO) $(BENCH) cost --side generator" \
 		"instructions of a paced segment as flows grow in number|$(SUDO) $(BENCH) pace" \
-		"a million connections|$(SUDO) $(BENCH) connections" \
-		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1" \
-		"requests beside frames|$(SUDO) $(BENCH) frames" \
-		"a packet storm on one silo|$(SUDO) $(BENCH) storm" \
-		"two silos beside one|$(SUDO) $(BENCH) silos" \
-		"the forwarder beside testpmd|$(SUDO) $(BENCH) packet" \
+		"a million connections|$(SUDO) $(BENCH) connections --nearside $(NEARSIDE)" \
+		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1 --nearside $(NEARSIDE)" \
+		"requests beside frames|$(SUDO) $(BENCH) frames --nearside $(NEARSIDE)" \
+		"a packet storm on one silo|$(SUDO) $(BENCH) storm --nearside $(NEARSIDE)" \
+		"two silos beside one|$(SUDO) $(BENCH) silos --nearside $(NEARSIDE)" \
+		"the forwarder beside testpmd|$(SUDO) $(BENCH) packet --nearside $(NEARSIDE)" \
 		"memif of DPDK beside our own|$(SUDO) $(BENCH) dpdk --nearside $(TARGET)/dpdk/release/nearside" \
 		"disturbances of a core, by name|$(SUDO) $(BENCH) noise --rounds 2" \
 		"watch beside sysstat|$(SUDO) $(BENCH) watch" \
@@ -136,9 +136,9 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"goal: TLS beside nginx|$(SUDO) $(BENCH) tls --nearside $(NEARSIDE)" \
 		"10,000 hosts beside one|$(SUDO) $(BENCH) hosts --nearside $(NEARSIDE)" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
-		"kernel sockets versus nginx|$(SUDO) $(BENCH) kernel" \
-		"the generator beside wrk|$(SUDO) $(BENCH) generator" \
-		"Nearside versus nginx|$(SUDO) $(BENCH) demo" \
+		"kernel sockets versus nginx|$(SUDO) $(BENCH) kernel --nearside $(NEARSIDE)" \
+		"the generator beside wrk|$(SUDO) $(BENCH) generator --nearside $(NEARSIDE)" \
+		"Nearside versus nginx|$(SUDO) $(BENCH) demo --nearside $(NEARSIDE)" \
 		"which worker takes a connection|$(SUDO) $(NEARSIDE) lab run accept-order" \
 		"queues of accept models|$(SUDO) $(NEARSIDE) lab run accept-queue --set accept-queue.requests=30000" \
 		"the same, connections kept|$(SUDO) $(NEARSIDE) lab run accept-queue-keep-alive --set accept-queue.requests=30000" \

@@ -76,6 +76,59 @@ fn an_nginx_that_cannot_be_run_is_refused_before_anything_is_measured() {
     assert!(demo.stdout.is_empty() && said.lines().count() < 4, "{said}");
 }
 
+/// As short as it can be: a store of 16 MiB, two streams over shared memory, two seconds.
+const FILMS: [&str; 8] = [
+    "media.servers=[\"memif\"]",
+    "media.transports=[\"plain\"]",
+    "media.streams=[2]",
+    "media.lead-seconds=2",
+    "media.seconds=2",
+    "media.memory-mib=8",
+    "media.times=2",
+    "rounds=1",
+];
+
+#[test]
+fn films_are_played_and_the_result_has_its_steps_and_their_curve() {
+    if two_cores().is_none() {
+        eprintln!("left out: films are played on a core beside the server's");
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("films");
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_nearside"));
+    lab.args(["lab", "run", "media", "--set", "control=false", "--out"]).arg(folder.join("out"));
+    lab.args(FILMS.iter().flat_map(|set| ["--set", set]));
+    lab.arg("--set").arg(format!("media.folder={}", folder.join("store").display()));
+    let output = lab.output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("cannot read films by io_uring") || said.contains("past the page cache") {
+        eprintln!("left out: {said}");
+        return;
+    }
+    // A machine that does other things meanwhile may have streams run dry, and no more than that.
+    assert!([Some(0), Some(2)].contains(&output.status.code()), "{}: {said}", output.status);
+    let text = std::fs::read_to_string(folder.join("out/results.json")).expect("results");
+    let results: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let run = results.pointer("/arms/0/runs/0").unwrap_or_else(|| panic!("{said}\n{text}"));
+    assert_eq!(
+        (results["arms"][0]["name"].as_str(), run["errors"].as_u64()),
+        (Some("Nearside, memif, plain"), Some(0))
+    );
+    let figure = |name: &str| run["figures"][name].as_f64();
+    assert!(figure("disk alone").is_some_and(|rate| rate > 0.0), "{run}");
+    assert!(figure("2 streams ran dry").is_some_and(|dry| dry <= 4.0), "{run}");
+    assert!(run["details"]["knee"].as_str().is_some_and(|knee| !knee.is_empty()), "{run}");
+    if figure("2 streams ran dry") == Some(0.0) && figure("kept").is_some() {
+        assert!(figure("kept").is_some_and(|gbit| (0.005..0.02).contains(&gbit)), "{run}");
+        assert!(figure("CPU").is_some_and(|cpu| (0.0..=110.0).contains(&cpu)), "{run}");
+        assert!(figure("moved, by the model").is_none_or(|moved| (1.0..=4.0).contains(&moved)), "{run}");
+    }
+    let page = std::fs::read_to_string(folder.join("out/report.html")).expect("a page");
+    assert_eq!(figure("2 streams CPU").is_some(), page.contains("Processor time by content sent, in the clear"));
+    std::fs::remove_dir_all(&folder).expect("ours");
+}
+
 fn two_cores() -> Option<()> {
     std::thread::available_parallelism().ok().filter(|cores| cores.get() >= 2).map(|_| ())
 }

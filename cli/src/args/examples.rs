@@ -67,7 +67,14 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("lab", &["nearside lab list", "nearside lab run accept-queue"]),
     ("lab list", &["nearside lab list"]),
     ("lab schema", &["nearside lab schema", "nearside lab schema accept-queue > mine.toml"]),
-    ("lab run", &["nearside lab run accept-queue", "nearside lab run idle --rounds 10 --out out/lab/idle-today"]),
+    (
+        "lab run",
+        &[
+            "nearside lab run accept-queue",
+            "nearside lab run idle --rounds 10 --out out/lab/idle-today",
+            "nearside lab run media --set media.memory-mib=8192 --set media.folder=/srv/films",
+        ],
+    ),
     ("lab report", &["nearside lab report out/lab/idle-1"]),
     (
         "lab compare",

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use wire::Mac;
 
 /// Requests of `SIOCETHTOOL` (`linux/ethtool.h`).
@@ -72,6 +72,13 @@ pub(crate) enum Presence {
     Down,
     /// Deleted, or moved to another namespace.
     Gone,
+}
+
+impl AsFd for Interface {
+    /// What the kernel is asked by.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 impl Interface {

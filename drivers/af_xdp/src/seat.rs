@@ -172,6 +172,13 @@ pub struct XdpSeatRx {
 unsafe impl Send for XdpSeatRx {}
 
 impl XdpSeatRx {
+    /// A descriptor that was opened here, and not given: by which the kernel is asked how the interface
+    /// is.
+    #[must_use]
+    pub fn control(&self) -> BorrowedFd<'_> {
+        self.held.1.as_fd()
+    }
+
     /// Whether frames wait.
     #[inline]
     #[must_use]

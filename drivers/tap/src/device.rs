@@ -101,6 +101,12 @@ pub(crate) struct Control {
     name: String,
 }
 
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 impl Control {
     pub(crate) fn new(config: &Config) -> Result<Self, TapError> {
         let socket =

@@ -135,6 +135,12 @@ impl Tap {
         Ok(Self::new(config, (0, device), control, mtu))
     }
 
+    /// A descriptor that was opened here, and not given: by which the kernel is asked how the device is.
+    #[must_use]
+    pub fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
     /// From now on a device that was deleted is attached to again by another
     /// process.
     pub fn set_reopener(&mut self, reopener: Arc<dyn Reopener>) {

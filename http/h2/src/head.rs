@@ -4,7 +4,7 @@
 use crate::priority::StreamPriority;
 use core::ops::ControlFlow;
 use hpack::{HeaderField, Scratch};
-use semantics::scan::{is_field_byte, is_token, split_target};
+use semantics::scan::{are_field_bytes, is_token, split_target};
 use semantics::{Form, Known, Method, Offsets, Request, Status, authority, number};
 
 /// How much a head may be.
@@ -120,7 +120,8 @@ impl<'a> HeadReader<'a> {
         if self.fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// RFC 9113 section 8.3: each once at most, before all others.
+    /// RFC 9113 section 8.3: each once at most, before all others. A method is written where it belongs, and a target
+    /// that comes behind it.
     fn pseudo_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
         let place = match name {
             b"method" => METHOD,
@@ -129,14 +130,39 @@ impl<'a> HeadReader<'a> {
             b"path" => PATH,
             _ => return Err(BAD),
         };
-        if self.has_line || self.pseudo[place].is_some() || !value.iter().all(|byte| is_field_byte(*byte)) {
+        if self.has_line || self.pseudo[place].is_some() {
             return Err(BAD);
         }
-        if self.memory.pseudo.len() + value.len() > usize::from(self.limits.bytes) {
+        let HeadParts { image, pseudo, .. } = &mut *self.memory;
+        if image.len() + pseudo.len() + value.len() > usize::from(self.limits.bytes) {
             return Err(if place == PATH { HeadFault { status: Status::URI_TOO_LONG } } else { TOO_LARGE });
         }
-        let start = self.memory.pseudo.len();
-        self.memory.pseudo.extend_from_slice(value);
+        let start = match place {
+            METHOD => {
+                self.at.method = Method::from_name(value);
+                let is_known = self.at.method != Method::Other;
+                if !is_known && (value.is_empty() || !value.iter().all(|byte| is_token(*byte))) {
+                    return Err(BAD);
+                }
+                image.extend_from_slice(value);
+                image.push(b' ');
+                0
+            }
+            // Nothing is said of it but that it is one.
+            SCHEME if is_scheme(value) => 0,
+            SCHEME => return Err(BAD),
+            _ if !are_field_bytes(value) => return Err(BAD),
+            PATH if self.pseudo[METHOD].is_some() => {
+                let start = image.len();
+                image.extend_from_slice(value);
+                start
+            }
+            _ => {
+                let start = pseudo.len();
+                pseudo.extend_from_slice(value);
+                start
+            }
+        };
         self.pseudo[place] = Some((start, start + value.len()));
         Ok(())
     }
@@ -147,27 +173,27 @@ impl<'a> HeadReader<'a> {
             return Ok(());
         }
         let HeadParts { image, pseudo, authority, .. } = &mut *self.memory;
-        let all: &[u8] = pseudo;
-        let [method, scheme, host, path] = self.pseudo.map(|place| place.and_then(|(start, end)| all.get(start..end)));
-        let method = method.filter(|name| !name.is_empty() && name.iter().all(|byte| is_token(*byte))).ok_or(BAD)?;
-        self.at.method = Method::from_name(method);
+        let [method, scheme, host, path] = self.pseudo;
+        let start = method.ok_or(BAD)?.1 + 1;
+        let host = host.and_then(|(start, end)| pseudo.get(start..end));
         // RFC 9113 section 8.5: CONNECT has neither scheme nor path.
-        let target = match (self.at.method, scheme, path) {
-            (Method::Connect, None, None) => host.ok_or(BAD)?,
+        match (self.at.method, scheme, path) {
+            (Method::Connect, None, None) => image.extend_from_slice(host.ok_or(BAD)?),
             (Method::Connect, ..) => return Err(BAD),
-            (_, Some(scheme), Some(path)) if is_scheme(scheme) => path,
+            // It came before the method.
+            (_, Some(_), Some((at, end))) if image.len() == start => {
+                image.extend_from_slice(pseudo.get(at..end).unwrap_or_default());
+            }
+            (_, Some(_), Some(_)) => {}
             _ => return Err(BAD),
-        };
-        image.extend_from_slice(method);
-        image.push(b' ');
-        let start = image.len();
-        image.extend_from_slice(target);
+        }
+        let end = image.len();
         image.extend_from_slice(b" HTTP/2.0\r\n");
         if image.len() - 2 > usize::from(self.limits.line) {
             return Err(HeadFault { status: Status::URI_TOO_LONG });
         }
         self.at.fields_start = image.len() as u16;
-        target_form(&mut self.at, image, start, target).ok_or(BAD)?;
+        target_form(&mut self.at, image, start, end).ok_or(BAD)?;
         if let Some(host) = host {
             if !host.is_empty() && host != authority.as_slice() {
                 if !authority::is_valid(host) {
@@ -307,8 +333,8 @@ impl HeadParts {
 }
 
 /// Finds the parts of a target (RFC 9113 section 8.3.1).
-fn target_form(at: &mut Offsets, image: &[u8], start: usize, target: &[u8]) -> Option<()> {
-    let end = start + target.len();
+fn target_form(at: &mut Offsets, image: &[u8], start: usize, end: usize) -> Option<()> {
+    let target = image.get(start..end)?;
     (at.path_start, at.path_end, at.target_end) = (start as u16, end as u16, end as u16);
     match (at.method, target) {
         (Method::Connect, _) => {
@@ -349,7 +375,7 @@ pub(crate) fn is_plain_name(name: &[u8]) -> bool {
 /// (RFC 9110 section 5.5).
 pub(crate) fn is_plain_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    value.iter().all(|byte| is_field_byte(*byte)) && !is_blank(value.first()) && !is_blank(value.last())
+    are_field_bytes(value) && !is_blank(value.first()) && !is_blank(value.last())
 }
 
 /// RFC 9113 section 8.2.2: what is said of a connection is said by none of these.

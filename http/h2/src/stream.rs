@@ -1,6 +1,7 @@
 //! Streams of a connection, and their windows (RFC 9113 sections 5.1 and 5.2).
 
 use crate::priority::StreamPriority;
+use core::cmp::Ordering;
 use std::collections::VecDeque;
 
 /// Bytes of the window that both sides begin with (RFC 9113 section 6.9.2).
@@ -133,14 +134,22 @@ impl<T> Streams<T> {
         Self { all: VecDeque::new(), closed: [0; CLOSED], count: 0 }
     }
 
+    /// Where it stands. Numbers grow by two at least: so many streams at most stand before it, and behind it, and where
+    /// none between the first and the last is over, that is its place.
     pub fn find(&self, number: u32) -> Option<usize> {
-        // The one that began last, or that waits for longest, is asked for most.
-        let last = self.all.len().checked_sub(1)?;
-        match () {
-            () if self.all.back().is_some_and(|stream| stream.number == number) => Some(last),
-            () if self.all.front().is_some_and(|stream| stream.number == number) => Some(0),
-            () => self.all.binary_search_by_key(&number, |stream| stream.number).ok(),
+        let (first, last) = (self.all.front()?.number, self.all.back()?.number);
+        let end = self.all.len() - 1;
+        let mut high = end.min((number.checked_sub(first)? / 2) as usize);
+        let mut low = end.saturating_sub((last.checked_sub(number)? / 2) as usize);
+        while low <= high {
+            let middle = usize::midpoint(low, high);
+            match self.all.get(middle)?.number.cmp(&number) {
+                Ordering::Equal => return Some(middle),
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle.checked_sub(1)?,
+            }
         }
+        None
     }
 
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Stream<T>> {
@@ -193,6 +202,48 @@ mod tests {
         assert!(!window.change(WINDOW_MAX.into()) && window.room() == 1);
         assert!(window.change(i64::from(WINDOW_MAX) - 1) && window.room() == WINDOW_MAX as usize);
         assert_eq!(Window::new(u32::MAX).room(), WINDOW_MAX as usize);
+    }
+
+    /// Whatever was closed between them.
+    #[test]
+    fn streams_are_found_by_their_numbers() {
+        let mut random = 7_u32;
+        for begun in [1, 2, 3, 9, 40] {
+            let mut streams: Streams<()> = Streams::new();
+            let mut there = Vec::new();
+            for at in 0..begun {
+                random = random.wrapping_mul(0x9e37_79b1).wrapping_add(12_345);
+                there.push(there.last().map_or(5, |last| last + 2 + 2 * (random >> 30)));
+                streams.all.push_back(stream(there[at]));
+            }
+            while !there.is_empty() {
+                for number in 0..there[there.len() - 1] + 4 {
+                    assert_eq!(streams.find(number), there.binary_search(&number).ok(), "{number} of {there:?}");
+                }
+                random = random.wrapping_mul(0x9e37_79b1).wrapping_add(12_345);
+                let number = there.remove((random >> 8) as usize % there.len());
+                assert_eq!(streams.remove(number, false).map(|stream| stream.number), Some(number));
+            }
+            assert_eq!(streams.find(5), None);
+        }
+    }
+
+    fn stream(number: u32) -> Stream<()> {
+        Stream {
+            number,
+            data: (),
+            priority: StreamPriority::default(),
+            served: 0,
+            send: Window::new(0),
+            receive: Window::new(0),
+            target: 0,
+            owed: 0,
+            left: None,
+            head: 0,
+            remote_ended: false,
+            malformed: false,
+            dropping: None,
+        }
     }
 
     #[test]

@@ -45,6 +45,15 @@ const fn target_stops(word: u64) -> u64 {
     (word.wrapping_sub(ONES * 0x24) | (word | (ONES * 0x40)).wrapping_add(ONES)) & !word & HIGH
 }
 
+/// Whether a field value may have all of these bytes (RFC 9110 section 5.5).
+#[inline]
+pub fn are_field_bytes(value: &[u8]) -> bool {
+    let (words, rest) = value.as_chunks::<8>();
+    let is_plain =
+        |bytes: &[u8; 8]| value_stops(u64::from_le_bytes(*bytes)) == 0 || bytes.iter().all(|byte| is_field_byte(*byte));
+    words.iter().all(is_plain) && rest.iter().all(|byte| is_field_byte(*byte))
+}
+
 /// Splits at the CR LF that ends the value that `rest` begins with: the value
 /// with the blanks around it, and what follows the CR LF. `None` if something
 /// else ends the value (RFC 9110 section 5.5), or nothing does.

@@ -2,6 +2,7 @@
 //! the client's core, with what it costs there.
 
 use crate::BenchError;
+use cpu::between::line_round_trip;
 use demo::child::{Interrupt, Program, Running};
 use demo::kernel::{self, Kernel, parse};
 use demo::machine::{CpuSample, CpuShare, allowed_cores};
@@ -43,12 +44,22 @@ pub(crate) fn by_turns<T>(
 ) -> Result<Vec<Vec<T>>, BenchError> {
     let mut samples: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
     for round in 0..rounds as usize {
+        tell_of_cores();
         for turn in 0..count {
             let index = (round + turn) % count;
             samples[index].extend(measure(index)?);
         }
     }
     Ok(samples)
+}
+
+/// How far the cores are from each other in the round that begins, of the server and of who asks it: what passes between
+/// them by memory goes at that pace, and a hypervisor may change it.
+pub(crate) fn tell_of_cores() {
+    let [server, client, ..] = allowed_cores()[..] else { return };
+    if let Ok(took) = line_round_trip(server, client) {
+        eprintln!("  a cache line goes from core {server} to core {client} and back in {} ns", took.as_nanos());
+    }
 }
 
 /// Where a client runs, and beside what.

@@ -115,6 +115,10 @@ pub enum Case {
     H2Single,
     /// Small response over HTTP/2, 10 connections with 100 streams each
     H2Burst,
+    /// Small response to browsers' heads over HTTP/2, 10 connections with 100 streams each
+    H2BrowserBurst,
+    /// A request over HTTP/2 passed on to an upstream over the same link, 10 connections with 100 streams each
+    H2ProxyBurst,
     /// Small response, a new connection for each request, one at a time
     NewSingle,
     /// Small response, a new connection for each request, 64 at a time
@@ -164,6 +168,8 @@ impl Case {
             Self::SealedFileBurst => "2,649-byte file, records of AES-128-GCM, bursts from 64 connections",
             Self::H2Single => "small response over HTTP/2, one request per turn",
             Self::H2Burst => "small response over HTTP/2, 10 connections of 100 streams",
+            Self::H2BrowserBurst => "small response to browsers' heads over HTTP/2, 10 connections of 100 streams",
+            Self::H2ProxyBurst => "small response passed on, keep-alive, to 10 connections of 100 streams over HTTP/2",
             Self::NewSingle => "small response, new connection per request, one at a time",
             Self::NewBurst => "small response, new connection per request, 64 at a time",
         }
@@ -211,7 +217,7 @@ impl Case {
                 | Self::SealedFileBurst
         );
         let mut plan = endless(if file { "/page.html" } else { "/" });
-        if matches!(self, Self::BrowserSingle | Self::BrowserBurst) {
+        if matches!(self, Self::BrowserSingle | Self::BrowserBurst | Self::H2BrowserBurst) {
             plan.heads = Heads::Browser;
         }
         let single = matches!(
@@ -228,7 +234,7 @@ impl Case {
                 | Self::NewSingle
         );
         plan.connections = if single { 1 } else { 64 };
-        if matches!(self, Self::H2Single | Self::H2Burst) {
+        if matches!(self, Self::H2Single | Self::H2Burst | Self::H2BrowserBurst | Self::H2ProxyBurst) {
             plan.http2 = Some(load::Http2::default());
             (plan.connections, plan.pipeline) = if single { (1, 1) } else { (10, 100) };
         }
@@ -468,7 +474,10 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, around: A
             }
             Case::ConfSingle | Case::ConfBurst | Case::TimedConfBurst => by_conf(site.path(), BARE)?,
             Case::ProxySingle | Case::ProxyBurst => by_conf(site.path(), &passing("", "10.0.1.1:8080"))?,
-            Case::H2Single | Case::H2Burst => by_conf(site.path(), SMALL_HTTP2)?,
+            Case::H2ProxyBurst => {
+                by_conf(site.path(), &passing("", "10.0.1.1:8080").replace("listen 80;", "listen 80 http2;"))?
+            }
+            Case::H2Single | Case::H2Burst | Case::H2BrowserBurst => by_conf(site.path(), SMALL_HTTP2)?,
             Case::HostsFew => by_conf(site.path(), &hosts("", "80", 3))?,
             Case::HostsMany => by_conf(site.path(), &hosts("", "80", 10_000))?,
             Case::SiteSingle | Case::SiteBurst => by_conf(site.path(), &ordinary(""))?,
@@ -483,7 +492,7 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, around: A
     if silos > 1 {
         return run_rack(Rack::new(silos.into(), || config.clone(), || case.plan())?, requests);
     }
-    if matches!(case, Case::ProxySingle | Case::ProxyBurst) {
+    if matches!(case, Case::ProxySingle | Case::ProxyBurst | Case::H2ProxyBurst) {
         let answering = Config::respond(Respond::Text("Hello, World!".into()));
         return run_rig(Rig::passing(config, case.plan(), answering)?, side, requests);
     }

@@ -4,6 +4,7 @@
 
 use crate::BenchError;
 use crate::program::{Program, Scratch};
+use demo::pages::HugePages;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -49,6 +50,7 @@ fn server_link(arm: usize, socket: &str) -> String {
 /// If either cannot be measured.
 pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let scratch = Scratch::make()?;
+    let _pages = HugePages::take(scratch.path())?;
     println!("{:>14} {:>14}   ratio", format!("{}/s", ARMS[0]), format!("{}/s", ARMS[1]));
     let mut ratios = Vec::new();
     for round in 0..plan.rounds {

@@ -9,19 +9,15 @@ use crate::BenchError;
 use crate::client::{by_turns, prepare};
 use crate::kernel::{spread, word};
 use crate::page::Page;
-use crate::tls::make_certificate;
 use core::time::Duration;
 use cpu::Clock;
 use demo::child::{Interrupt, Program, Running};
-use disk::{ReadRange, Reads};
-use random::SplitMix64;
-use rustix::fs::{Advice, Mode, OFlags};
+use demo::films::{BLOCK, FILMS, FilmStore};
+use demo::media_site::{FilmReading, MediaSite, Sealer, make_certificate};
+use demo::played::StreamsPlayed;
 use serde::Deserialize;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::os::fd::OwnedFd;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// What is measured, and how often.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
@@ -46,13 +42,6 @@ pub struct Plan {
     pub nearside: Option<PathBuf>,
 }
 
-/// Files of the store.
-const FILES: u64 = 16;
-/// Bytes of a block (`web/files`), and what reads past the page cache are aligned to.
-const BLOCK: u64 = 256 << 10;
-const ALIGNMENT: usize = 4096;
-/// Reads of io_uring alone that are under way at a time, as many as a server has.
-const AT_A_TIME: u16 = 64;
 /// What a stream takes, bits a second, and of what the disk reads alone streams take so much.
 const RATE: f64 = 5e6;
 const SHARE: f64 = 0.7;
@@ -72,7 +61,7 @@ enum Sample {
     Disk(f64),
     Played {
         streams: u32,
-        under_way: u32,
+        under_way: u64,
         dry: u64,
         first_byte: f64,
         /// Bytes a second, and blocks read for them.
@@ -93,10 +82,10 @@ enum Sample {
 /// If it cannot be measured.
 pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
     let (interrupt, cores, scratch) = prepare()?;
-    let size = plan.memory * 4 / FILES * (1 << 20);
-    make_store(&plan.folder, size, &interrupt)?;
+    let store = FilmStore::new(&plan.folder, (plan.memory * 4) << 20);
+    store.make(&interrupt)?;
     make_certificate(scratch.path())?;
-    let bench = Bench { plan, nearside, cores, scratch: scratch.path(), size, interrupt: &interrupt };
+    let bench = Bench { plan, nearside, cores, scratch: scratch.path(), store, interrupt: &interrupt };
     println!(
         "A store of {} MiB, {} MiB of memory for blocks; server on core {}, client on core {}, TLS 1.3 over a memif",
         4 * plan.memory,
@@ -108,11 +97,11 @@ pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
     let samples = by_turns(plan.rounds, 4, |at| {
         let sample = match at {
             0 => {
-                disk = bench.read_alone()?;
+                disk = bench.store.read_alone(bench.span(), &interrupt)?;
                 Sample::Disk(disk)
             }
             1 => bench.play(disk)?,
-            2 => bench.download(FILES)?,
+            2 => bench.download(FILMS)?,
             _ => match bench.download(1)? {
                 Sample::Downloaded { rate, .. } => Sample::Remembered(rate),
                 other => other,
@@ -137,7 +126,7 @@ fn report(samples: &[Vec<Sample>]) -> bool {
     for (sample, disk) in samples.iter().flatten().filter(|sample| matches!(sample, Sample::Played { .. })).zip(&disks)
     {
         let Sample::Played { streams, under_way, dry, first_byte, rate, read } = *sample else { continue };
-        let holds = dry == 0 && under_way == streams;
+        let holds = dry == 0 && under_way == u64::from(streams);
         kept &= holds;
         println!(
             "  {streams} streams of 5 Mbit/s: {under_way} played, {dry} ran dry; first byte p99 {:.1} ms; {:.3} GB/s, \
@@ -172,8 +161,7 @@ struct Bench<'a> {
     nearside: &'a Path,
     cores: (u16, u16),
     scratch: &'a Path,
-    /// Bytes of a file.
-    size: u64,
+    store: FilmStore,
     interrupt: &'a Interrupt,
 }
 
@@ -182,45 +170,16 @@ impl Bench<'_> {
         Duration::from_secs(self.plan.seconds)
     }
 
-    /// Bytes a second that a ring alone reads, of blocks anywhere in the store.
-    fn read_alone(&self) -> Result<f64, BenchError> {
-        let files = (0..FILES).map(|number| {
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT;
-            Ok(Arc::new(rustix::fs::open(store_file(&self.plan.folder, number), flags, Mode::empty())?))
-        });
-        let files: Vec<Arc<OwnedFd>> = files.collect::<Result<_, BenchError>>()?;
-        let mut reads = Reads::<()>::new(AT_A_TIME)?;
-        let mut numbers = SplitMix64::new(7);
-        let (began, mut bytes, mut spare) = (Clock.now(), 0_u64, Vec::new());
-        while Clock.now().since(began) < self.span() {
-            while reads.has_room() {
-                let (file, block) = (numbers.up_to(FILES - 1), numbers.up_to(self.size / BLOCK - 1));
-                let (offset, length) = (block * BLOCK, BLOCK as usize);
-                let range = ReadRange { offset, length, alignment: ALIGNMENT, aside: false };
-                let buffer = spare.pop().unwrap_or_default();
-                reads.start((), Arc::clone(&files[file as usize]), range, buffer).map_err(|_| "no room in a ring")?;
-            }
-            reads.wait(|| false);
-            while let Some(done) = reads.take() {
-                done.outcome?;
-                bytes += (done.buffer.len() - done.from) as u64;
-                spare.push(done.buffer);
-            }
-            self.interrupt.check()?;
-        }
-        Ok(bytes as f64 / Clock.now().since(began).as_secs_f64())
-    }
-
     /// As many streams as the disk has content for.
     fn play(&self, disk: f64) -> Result<Sample, BenchError> {
         let streams = (disk * SHARE * 8.0 / RATE).min(f64::from(self.plan.streams)).max(1.0) as u32;
         // More than a stream takes.
         let part = (RATE / 8.0 * 2.0 * (self.plan.seconds + 10) as f64) as u64;
         let flags = ["--stream=5Mbit", "--stream-start=spread", "--buffer=1s", "--ramp=3s", "--warmup=5s"];
-        let (said, read) = self.ask(streams, (part.min(self.size / 2), FILES), streams, &flags)?;
-        let Streams { under_way, bits_per_second, first_byte, playing } = serde_json::from_str(&said)?;
-        let dry = playing.streams_with_under_runs + playing.disturbed_under_runs;
-        Ok(Sample::Played { streams, under_way, dry, first_byte: first_byte.p99_ns, rate: bits_per_second / 8.0, read })
+        let (said, read) = self.ask(streams, (self.store.part(part), FILMS), streams, &flags)?;
+        let played = StreamsPlayed::read(&said)?;
+        let (under_way, dry, rate) = (played.under_way, played.dry(), played.bits_per_second / 8.0);
+        Ok(Sample::Played { streams, under_way, dry, first_byte: played.first_byte.p99_ns, rate, read })
     }
 
     /// Parts of so many of the files, as fast as they come. One of them fits into memory.
@@ -241,14 +200,7 @@ impl Bench<'_> {
     ) -> Result<(String, f64), BenchError> {
         let (mut server, page) = self.serve()?;
         let list = self.scratch.join("requests");
-        let mut lines = String::new();
-        let mut numbers = SplitMix64::new(connections.into());
-        for _ in 0..requests {
-            let (file, from) = (numbers.up_to(files - 1), numbers.up_to((self.size - part) / BLOCK) * BLOCK);
-            let last = from + part - 1;
-            lines.push_str(&format!("1 /{}\nRange: bytes={from}-{last}\n\n", name(file)));
-        }
-        fs::write(&list, lines)?;
+        fs::write(&list, self.store.requests(requests, part, files, connections.into()))?;
         let mut words = vec![self.nearside.display().to_string(), "load".to_owned(), format!("https://{}/", LINK[0])];
         words.extend(
             ["--urls", &list.display().to_string(), "--insecure", "--json", "--progress=none"].map(str::to_owned),
@@ -274,16 +226,16 @@ impl Bench<'_> {
     }
 
     fn serve(&self) -> Result<(Running, Page), BenchError> {
-        let (own, page) = (self.scratch.display(), self.scratch.join("media.page"));
-        let text = format!(
-            "worker_processes 1; daemon off; user root; pid {own}/pid; error_log {own}/error.log;\n\
-             events {{ worker_connections 12000; }}\n\
-             http {{ access_log off; root {}; keepalive_requests 1000000;\n\
-             ssl_certificate {own}/site.pem; ssl_certificate_key {own}/site.key; ssl_protocols TLSv1.3;\n\
-             server {{ listen {}:443 ssl; }} }}\n",
-            fs::canonicalize(&self.plan.folder)?.display(),
-            LINK[0]
-        );
+        let page = self.scratch.join("media.page");
+        let (films, listen) = (self.store.place()?, format!("{}:443", LINK[0]));
+        let site = MediaSite {
+            films: &films,
+            own: self.scratch,
+            listen: &listen,
+            secured: Some(Sealer::Server),
+            reading: FilmReading::Sendfile,
+        };
+        let text = site.configuration();
         let file = self.scratch.join("media.conf");
         fs::write(&file, text)?;
         let _ = fs::remove_file(self.scratch.join("pid"));
@@ -303,57 +255,7 @@ impl Bench<'_> {
     }
 }
 
-fn name(number: u64) -> String {
-    format!("film{number}")
-}
-
-fn store_file(folder: &Path, number: u64) -> PathBuf {
-    folder.join(name(number))
-}
-
-/// Makes what of the store is not there: files that nothing makes smaller.
-fn make_store(folder: &Path, size: u64, interrupt: &Interrupt) -> Result<(), BenchError> {
-    fs::create_dir_all(folder)?;
-    for number in 0..FILES {
-        let path = store_file(folder, number);
-        if fs::metadata(&path).is_ok_and(|meta| meta.len() == size) {
-            continue;
-        }
-        eprintln!("  making {} of {} MiB", path.display(), size >> 20);
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
-        let mut numbers = SplitMix64::new(number + 1);
-        for _ in 0..size / 8 {
-            file.write_all(&numbers.bits().to_le_bytes())?;
-        }
-        let file = file.into_inner().map_err(|why| why.into_error())?;
-        file.sync_all()?;
-        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
-        interrupt.check()?;
-    }
-    Ok(())
-}
-
-/// What `load --stream` says, as far as it is asked.
-#[derive(Deserialize)]
-struct Streams {
-    under_way: u32,
-    bits_per_second: f64,
-    first_byte: Times,
-    playing: Playing,
-}
-
-#[derive(Deserialize)]
-struct Times {
-    p99_ns: f64,
-}
-
-#[derive(Deserialize)]
-struct Playing {
-    streams_with_under_runs: u64,
-    disturbed_under_runs: u64,
-}
-
-/// And `load` of requests.
+/// What `load` says of requests, as far as it is asked.
 #[derive(Deserialize)]
 struct Requests {
     throughput: Throughput,

@@ -8,8 +8,10 @@ use crate::client::by_turns;
 use crate::kernel::{spread, word};
 use crate::ordinary::ordinary;
 use crate::program::Scratch;
-use demo::child::{Interrupt, Program, Running};
+use demo::child::{Interrupt, Running};
 use demo::field::{Ask, Field, Generator, Link};
+use demo::kernel::start_nginx;
+pub(crate) use demo::kernel::workers;
 use demo::measure::thousands;
 use demo::netns::Namespaces;
 use demo::stand::{Asked, OTHERS, Server, Stand, two_cores};
@@ -95,9 +97,6 @@ const PAGES: u32 = 100;
 /// What the configurations that are measured say of the process.
 pub(crate) const PROCESS: &str = "user root; worker_processes 1; worker_rlimit_nofile 65536; daemon off; \
                                   pid FOLDER/pid; error_log FOLDER/error.log;";
-
-/// How long a server may take to begin.
-const START: Duration = Duration::from_secs(10);
 
 /// What one measurement gave.
 struct Sample {
@@ -255,18 +254,8 @@ pub(crate) fn nginx(
     stand: &Stand,
     names: &Namespaces,
 ) -> Result<Running, BenchError> {
-    let words = [nginx.display().to_string(), "-e".into(), "stderr".into(), "-c".into()];
-    let words = words.into_iter().chain([configuration.display().to_string()]).collect();
-    let program = Program { name: "nginx", netns: Some(&names.server), core: Some(stand.cores.0), words };
-    Ok(program.start(stand.folder())?)
-}
-
-/// Waits until it serves; returns the processes that do.
-pub(crate) fn workers(running: &mut Running, interrupt: &Interrupt) -> Result<Vec<u32>, BenchError> {
-    let master = running.pid();
-    running.wait_until("start its worker", START, interrupt, || !demo::machine::children(master).is_empty())?;
-    interrupt.sleep(Duration::from_millis(300))?;
-    Ok(demo::machine::children(master))
+    let at = (stand.folder(), names.server.as_str(), stand.cores.0);
+    Ok(start_nginx(&nginx.display().to_string(), configuration, at)?)
 }
 
 /// The pages, of the demo's length.

@@ -16,10 +16,11 @@ use crate::BenchError;
 use crate::client::{Ask, Place, Said, Sample, WARM_UP, by_turns, prepare, watch_with};
 use crate::kernel::table::Ratio;
 use crate::page::Page;
-use demo::child::{Interrupt, Program, Running, call};
+use demo::child::{Interrupt, Program, Running};
 use demo::kernel::Kernel;
 use demo::machine::children;
 use demo::measure::{Connections, thousands};
+use demo::media_site::make_certificate;
 use demo::netns::SERVER;
 use stats::median;
 use std::fs;
@@ -248,16 +249,6 @@ fn make_site(dir: &Path) -> Result<PathBuf, BenchError> {
     fs::write(site.join("large.bin"), bytes)?;
     make_certificate(dir)?;
     Ok(site)
-}
-
-/// Makes `site.key` and `site.pem`: ECDSA on P-256.
-pub(crate) fn make_certificate(dir: &Path) -> Result<(), BenchError> {
-    let (key, certificate) = (dir.join("site.key"), dir.join("site.pem"));
-    let text = |path: &Path| path.display().to_string();
-    call(&["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", &text(&key)])?;
-    let words = ["openssl", "req", "-x509", "-new", "-subj", "/CN=site.example", "-days", "30"];
-    call(&[&words[..], &["-key", &text(&key), "-out", &text(&certificate)]].concat())?;
-    Ok(())
 }
 
 fn configuration(dir: &Path, own: &Path, (address, plain): (&str, &str)) -> String {

@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::machine::is_root;
 use crate::measure::SMALL_BODY;
 use crate::netns::{Alone, DEVICE, Namespaces, SERVER};
+use crate::played::StreamsPlayed;
 use crate::stand::{Asked, Server, Stand, words};
+use crate::watched::Watched;
 use serde::{Deserialize, Serialize};
 use silo::memory::HugePages;
 use std::path::{Path, PathBuf};
@@ -268,10 +270,34 @@ impl Field<'_> {
     pub fn ask(
         &self,
         server: &mut Server,
-        (link, port): (Link, Option<u16>),
+        target: (Link, Option<u16>),
         generator: Generator,
         ask: Ask<'_>,
     ) -> Result<Asked, Error> {
+        let asking = self.asking(target, generator, &ask);
+        self.stand.ask(server, self.clients(target.0), &asking.words, ask.duration, self.interrupt)
+    }
+
+    /// The same with streams that play, which begin to count after `lead`; `mark` as [`Stand::play`] has it.
+    ///
+    /// # Errors
+    /// If there is no report of them.
+    pub fn play(
+        &self,
+        server: &mut Server,
+        (target, generator): ((Link, Option<u16>), Generator),
+        ask: Ask<'_>,
+        lead: Duration,
+        mark: &mut dyn FnMut(),
+    ) -> Result<(StreamsPlayed, Watched), Error> {
+        let Asking { words, has_page } = self.asking(target, generator, &ask);
+        let page = has_page.then(|| self.stand.folder().join("load.page"));
+        let netns = self.clients(target.0);
+        self.stand.play(server, netns, (words, page), (lead, ask.duration), (self.interrupt, mark))
+    }
+
+    /// What the generator is started with.
+    fn asking(&self, (link, port): (Link, Option<u16>), generator: Generator, ask: &Ask<'_>) -> Asking {
         let host = match link {
             Link::Kernel => format!("{SERVER}:{}", port.unwrap_or(PORT)),
             other => Self::address(other).to_owned(),
@@ -285,22 +311,34 @@ impl Field<'_> {
             words.push(format!("--addr={address}/24"));
             words.push(format!("--core={core}"));
             words.push(self.idle());
+            true
         };
-        match (link, generator) {
+        let has_page = match (link, generator) {
             (Link::Memif | Link::Dpdk, _) => own(self.memif_link(), MEMIF_CLIENT),
             (_, Generator::Bypass) => own(format!("af_xdp:{DEVICE}"), OWN_CLIENT),
             (_, Generator::Sockets) => {
                 words.extend(["--threads=1", "--no-floor"].map(str::to_owned));
                 words.push(format!("--cores={core}"));
+                false
             }
-        }
-        let netns = match link {
+        };
+        Asking { words, has_page }
+    }
+
+    /// The namespace that a server's generator is in.
+    fn clients(&self, link: Link) -> Option<&str> {
+        match link {
             Link::Kernel | Link::AfXdp => self.veth.map(|names| names.client.as_str()),
             Link::Tap => self.tap.map(Alone::name),
             Link::Memif | Link::Dpdk => None,
-        };
-        self.stand.ask(server, netns, &words, ask.duration, self.interrupt)
+        }
     }
+}
+
+/// Words of the generator's command line, and whether it can have a page of its own.
+struct Asking {
+    words: Vec<String>,
+    has_page: bool,
 }
 
 #[cfg(test)]

@@ -291,6 +291,31 @@ impl Kernel {
     }
 }
 
+/// Starts an nginx by a configuration, which runs in the foreground, in a namespace and on a core.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn start_nginx(nginx: &str, configuration: &Path, at: (&Path, &str, u16)) -> Result<Running, Error> {
+    let (dir, names, core) = at;
+    let words = [nginx, "-e", "stderr", "-c", &text(configuration)].map(str::to_owned).into();
+    Program { name: "nginx", netns: Some(names), core: Some(core), words }.start(dir)
+}
+
+/// How long an nginx may take to begin, and after its worker is there to listen.
+const START: Duration = Duration::from_secs(10);
+const LISTENS: Duration = Duration::from_millis(300);
+
+/// Waits until an nginx serves; returns the processes that do.
+///
+/// # Errors
+/// If it does not.
+pub fn workers(running: &mut Running, interrupt: &Interrupt) -> Result<Vec<u32>, Error> {
+    let master = running.pid();
+    running.wait_until("start its worker", START, interrupt, || !children(master).is_empty())?;
+    interrupt.sleep(LISTENS)?;
+    Ok(children(master))
+}
+
 /// The port of an nginx.
 #[must_use]
 pub const fn port(at: usize) -> u16 {

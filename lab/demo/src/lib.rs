@@ -15,15 +15,19 @@ pub mod bulk;
 pub mod child;
 mod error;
 pub mod field;
+pub mod films;
 pub mod frames;
 pub mod kernel;
 mod limit;
 pub mod load;
 pub mod machine;
 pub mod measure;
+pub mod media_site;
+pub mod memory_group;
 pub mod netns;
 mod notes;
 pub mod pages;
+pub mod played;
 mod progress;
 mod promises;
 pub mod report;
@@ -35,6 +39,7 @@ mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod watched;
 
 pub use error::Error;
 pub use limit::requests_and_frames;

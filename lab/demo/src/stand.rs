@@ -3,9 +3,11 @@
 
 use crate::child::{Interrupt, Program, Running};
 use crate::error::Error;
-use crate::machine::{CpuSample, CpuShare, allowed_cores, with_children};
+use crate::machine::{CpuShare, allowed_cores, with_children};
 use crate::measure::{Latency, Measurement};
+use crate::played::StreamsPlayed;
 use crate::scratch::Scratch;
+use crate::watched::{Moment, Watched};
 use page::Reader;
 use serde::Deserialize;
 use std::fs;
@@ -56,6 +58,11 @@ impl Server {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pids.first().copied().unwrap_or(0)
+    }
+
+    /// An error if it ended; of another program nobody here knows.
+    fn still_runs(&mut self) -> Result<(), Error> {
+        self.running.as_mut().map_or(Ok(()), Running::still_runs)
     }
 
     /// All of its processes.
@@ -182,42 +189,76 @@ impl Stand {
     ) -> Result<Asked, Error> {
         let warm_up = WARM_UP.min(duration);
         let curve = self.folder().join("latency.hgrm");
-        let mut all = vec![self.program.clone(), "load".to_owned(), "--json".to_owned()];
-        all.push(format!("--hgrm={}", curve.display()));
-        all.push(format!("--duration={}ms", duration.as_millis()));
+        let mut all = vec![format!("--hgrm={}", curve.display())];
         all.push(format!("--warmup={}ms", warm_up.as_millis()));
         all.extend(words.iter().cloned());
-        let mut client = Program { name: "nearside load", netns, core: None, words: all }.start(self.folder())?;
-        let reader = server.page.as_ref().map(|page| Reader::open(page)).transpose();
-        let reader = reader.map_err(|why| Error::Machine(format!("the server's statistics: {why}")))?;
-        let sample = || {
-            (
-                CpuSample::take(&server.pids, self.cores.0),
-                CpuSample::take(&[client.pid()], self.cores.1),
-                reader.as_ref().and_then(told),
-            )
-        };
-        // Over the middle: not while connections are opened, and not while
-        // results are printed.
-        interrupt.sleep(warm_up + duration / 5)?;
-        let before = sample();
-        interrupt.sleep(duration * 3 / 5)?;
-        let after = sample();
-        let output = client.finish(warm_up + duration + SLACK, interrupt)?;
-        server.running.as_mut().map_or(Ok(()), Running::still_runs)?;
+        let (mut client, watched) =
+            self.watch(server, netns, (all, None), (warm_up, duration), (interrupt, &mut || ()))?;
+        let output = client.finish(duration + SLACK, interrupt)?;
+        server.still_runs()?;
         let hgrm = fs::read_to_string(&curve).map_err(Error::io(format!("cannot read {}", curve.display())))?;
-        let (server, client) = (before.0.share_until(&after.0), before.1.share_until(&after.1));
         let mut asked = Asked::read(&output, &hgrm)?;
-        (asked.server, asked.client) = (server, client);
-        if let (Some(before), Some(after)) = (before.2, after.2) {
-            let time = after.time.saturating_sub(before.time).max(1) as f64;
-            asked.server_busy = after.busy.saturating_sub(before.busy) as f64 / time;
-            let seconds = time / 1e9 / after.silos.max(1) as f64;
-            asked.frames_sent = after.frames.saturating_sub(before.frames) as f64 / seconds;
-        } else {
-            asked.server_busy = (server.process + server.softirq).min(1.0);
-        }
+        (asked.server, asked.client) = (watched.server, watched.client);
+        asked.server_busy = watched.server_busy();
+        asked.frames_sent = watched.server_account.map_or(f64::NAN, |account| account.frames);
         Ok(asked)
+    }
+
+    /// Has `nearside load` play streams of `server`: by words of its command line, over a link with a page
+    /// of its own; it begins to count after the first of the spans, and does for the second. What is given
+    /// beside the interrupt is called at both ends of what is watched.
+    ///
+    /// # Errors
+    /// If there is no report.
+    pub fn play(
+        &self,
+        server: &mut Server,
+        netns: Option<&str>,
+        asking: (Vec<String>, Option<PathBuf>),
+        spans: (Duration, Duration),
+        (interrupt, mark): (&Interrupt, &mut dyn FnMut()),
+    ) -> Result<(StreamsPlayed, Watched), Error> {
+        let (mut client, watched) = self.watch(server, netns, asking, spans, (interrupt, mark))?;
+        // Its status tells what its report does as well: that no second counts, or that the server is gone.
+        client.ended(spans.1 + SLACK, interrupt)?;
+        server.still_runs()?;
+        let played = StreamsPlayed::read(&client.output()).map_err(|why| match client.complaint() {
+            said if said.is_empty() => why,
+            said => Error::Machine(format!("{why}, and said:\n{said}")),
+        })?;
+        Ok((played, watched))
+    }
+
+    /// Starts `nearside load`, and watches both sides over the middle of its measurement, which begins
+    /// after `lead`: not while connections are opened, and not while results are printed.
+    fn watch(
+        &self,
+        server: &Server,
+        netns: Option<&str>,
+        (words, own): (Vec<String>, Option<PathBuf>),
+        (lead, duration): (Duration, Duration),
+        (interrupt, mark): (&Interrupt, &mut dyn FnMut()),
+    ) -> Result<(Running, Watched), Error> {
+        let mut all = vec![self.program.clone(), "load".to_owned(), "--json".to_owned()];
+        all.push(format!("--duration={}ms", duration.as_millis()));
+        all.extend(words);
+        if let Some(own) = &own {
+            let _ = fs::remove_file(own);
+            all.push(format!("--status-page={}", own.display()));
+        }
+        let client = Program { name: "nearside load", netns, core: None, words: all }.start(self.folder())?;
+        let page = server.page.as_ref().map(|page| Reader::open(page)).transpose();
+        let page = page.map_err(|why| Error::Machine(format!("the server's statistics: {why}")))?;
+        interrupt.sleep(lead + duration / 5)?;
+        // It is there once its links are open.
+        let own = own.and_then(|own| Reader::open(&own).ok());
+        let (pids, pages) = ([&server.pids[..], &[client.pid()]], [page.as_ref(), own.as_ref()]);
+        mark();
+        let before = Moment::take(pids, self.cores, pages);
+        interrupt.sleep(duration * 3 / 5)?;
+        let after = Moment::take(pids, self.cores, pages);
+        mark();
+        Ok((client, before.until(&after)))
     }
 }
 
@@ -227,27 +268,6 @@ pub fn two_cores() -> Result<(u16, u16), String> {
         [server, client, ..] => Ok((server, client)),
         _ => Err("it needs two cores: one for the server, one for the generator".to_owned()),
     }
-}
-
-/// What a server's silos or workers tell on their page, all together.
-struct Told {
-    /// Nanoseconds with something to do.
-    busy: u64,
-    /// All nanoseconds.
-    time: u64,
-    frames: u64,
-    silos: usize,
-}
-
-fn told(reader: &Reader) -> Option<Told> {
-    let snapshot = reader.snapshot().ok()?;
-    let of = |name: &str| {
-        let index = reader.metrics().iter().position(|(known, _)| known == name)?;
-        snapshot.silos.iter().map(|silo| silo.values.get(index).copied()).sum::<Option<u64>>()
-    };
-    let busy = of("silo.busy_ns")?;
-    let time = busy + of("silo.idle_ns")? + of("silo.asleep_ns")?;
-    Some(Told { busy, time, frames: of("link.tx_frames").unwrap_or(0), silos: snapshot.silos.len() })
 }
 
 /// The part of the generator's report that is read here.

@@ -14,6 +14,7 @@ const FILES: &[(&str, &str)] = &[
     ("internet", include_str!("../experiments/internet.toml")),
     ("offload", include_str!("../experiments/offload.toml")),
     ("kernel-vs-bypass", include_str!("../experiments/kernel-vs-bypass.toml")),
+    ("media", include_str!("../experiments/media.toml")),
     ("steer-queue", include_str!("../experiments/steer-queue.toml")),
     ("steer-queue-keep-alive", include_str!("../experiments/steer-queue-keep-alive.toml")),
     ("scaling", include_str!("../experiments/scaling.toml")),

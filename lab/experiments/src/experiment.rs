@@ -5,7 +5,7 @@
 use crate::Failure;
 use crate::procedure::{Procedure, ProcedureSettings};
 use crate::procedures::{
-    accept_order, accept_queue, allocator, bypass, command, internet, offload, pace, scaling, steer_queue,
+    accept_order, accept_queue, allocator, bypass, command, internet, media, offload, pace, scaling, steer_queue,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,9 @@ pub struct Experiment {
     /// A flow over an emulated path, by our stack and by Linux's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internet: Option<internet::Settings>,
+    /// Films that are larger than memory, to players.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<media::Settings>,
     /// Bulk transfers with segmentation offload and without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload: Option<offload::Settings>,
@@ -164,6 +167,7 @@ impl Experiment {
             ("allocator", given(&self.allocator)),
             ("pace", given(&self.pace)),
             ("internet", given(&self.internet)),
+            ("media", given(&self.media)),
             ("offload", given(&self.offload)),
             ("kernel-vs-bypass", given(&self.kernel_vs_bypass)),
             ("scaling", given(&self.scaling)),

@@ -25,6 +25,7 @@
 mod builds;
 pub mod builtin;
 pub mod compare;
+mod curves;
 pub mod experiment;
 pub mod fingerprint;
 pub mod latencies;

@@ -1,7 +1,7 @@
 //! What an experiment does.
 
 use crate::Failure;
-use crate::runs::{ArmResults, Check, Figure, Run};
+use crate::runs::{ArmResults, Check, Figure, FigureCurve, Run};
 use demo::child::Interrupt;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -27,6 +27,11 @@ pub trait Procedure {
 
     /// What each run measures, in the order of tables.
     fn figures(&self) -> Vec<Figure>;
+
+    /// Which of them are drawn as curves.
+    fn curves(&self) -> Vec<FigureCurve> {
+        Vec::new()
+    }
 
     /// Programs and libraries measured or used, with their versions.
     fn tools(&self) -> BTreeMap<String, String> {

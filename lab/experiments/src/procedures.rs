@@ -7,6 +7,7 @@ pub mod bypass;
 pub mod command;
 mod crew;
 pub mod internet;
+pub mod media;
 mod models;
 pub mod offload;
 pub mod pace;

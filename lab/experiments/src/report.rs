@@ -1,6 +1,7 @@
 //! Pages of experiments, and of two of them compared.
 
 use crate::compare::{self, Comparison};
+use crate::curves::charts;
 use crate::number::number;
 use crate::results::{RESULTS, Results};
 use crate::runs::{ArmResults, RunVerdict};
@@ -36,6 +37,7 @@ pub fn page(results: &Results) -> Page {
     let unlike = compare::unlike_arms(results);
     page.figure(PagePart::List(unlike.iter().map(|unlike| format!("Not compared: {unlike}")).collect()));
     figures(&mut page, results);
+    charts(results).into_iter().for_each(|chart| page.curve(chart));
     latencies(&mut page, results);
     method(&mut page, results);
     page.results.push((RESULTS.to_owned(), results.to_json()));

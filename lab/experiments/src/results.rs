@@ -4,7 +4,7 @@
 use crate::Failure;
 use crate::experiment::Experiment;
 use crate::fingerprint::MachineState;
-use crate::runs::{ArmResults, Check, Figure, RunVerdict};
+use crate::runs::{ArmResults, Check, Figure, FigureCurve, RunVerdict};
 use environment::{ResultKind, ResultOrigin};
 use results::Worth;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,9 @@ pub struct Results {
     pub tools: BTreeMap<String, String>,
     /// What each run measured.
     pub figures: Vec<Figure>,
+    /// Which of that is drawn as curves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<FigureCurve>,
     /// The percentiles of every latency curve.
     pub percentiles: Vec<f64>,
     /// The arms, the control last.

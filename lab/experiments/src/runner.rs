@@ -62,6 +62,7 @@ pub fn run_procedure(
         machine: MachineState::read(),
         tools: procedure.tools(),
         figures: procedure.figures(),
+        curves: procedure.curves(),
         percentiles: PERCENTILES.to_vec(),
         arms: schedule.empty_results(&arms),
         checks: Vec::new(),

@@ -61,6 +61,33 @@ impl Figure {
     }
 }
 
+/// Figures of each run that make a curve for each arm.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FigureCurve {
+    /// What it shows.
+    pub title: String,
+    /// The arms that have one, by name.
+    pub arms: Vec<String>,
+    /// From left to right: the quantity and its unit.
+    pub x: String,
+    /// From bottom to top.
+    pub y: String,
+    /// Its points, in the order in which they are joined.
+    pub points: Vec<FigurePoint>,
+}
+
+/// A point of a curve, by names of figures.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FigurePoint {
+    /// From left to right.
+    pub x: String,
+    /// From bottom to top.
+    pub y: String,
+    /// Where this one is above zero, the point does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spoilt_by: Option<String>,
+}
+
 /// The runs of one arm.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ArmResults {

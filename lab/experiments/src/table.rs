@@ -1,6 +1,7 @@
 //! Text for the terminal.
 
 use crate::compare::{self, Comparison};
+use crate::curves::charts;
 use crate::latencies;
 use crate::number::number;
 use crate::results::Results;
@@ -33,6 +34,10 @@ pub fn render(results: &Results) -> String {
     histograms(&mut text, results);
     text.push('\n');
     text.push_str(&columns(&figures(results)));
+    for chart in charts(results) {
+        text.push('\n');
+        text.push_str(&chart.ascii());
+    }
     let mut comparisons = compare::within(results);
     // What only describes stands above; the control is the column of noise.
     comparisons.retain(|comparison| comparison.verdict.is_some());

@@ -1,6 +1,7 @@
 //! The processor that a thread runs on: its clocks, which core it is bound to, and
 //! how the kernel schedules it.
 
+pub mod between;
 mod clock;
 pub mod pin;
 pub mod sched;

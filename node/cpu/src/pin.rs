@@ -61,10 +61,10 @@ pub fn bind(cores: &[u16]) -> io::Result<()> {
 /// Why a thread could not be pinned.
 #[derive(Debug)]
 pub struct PinError {
-    core: u16,
+    pub(crate) core: u16,
     /// Where it may run, if `core` is not among it.
-    allowed: Vec<u16>,
-    source: Option<io::Error>,
+    pub(crate) allowed: Vec<u16>,
+    pub(crate) source: Option<io::Error>,
 }
 
 impl fmt::Display for PinError {

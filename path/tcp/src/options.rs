@@ -133,14 +133,16 @@ impl Connection {
     }
 
     /// Whether the last segment, which is not full, may leave although small
-    /// ones wait.
+    /// ones wait: none that is small is under way, as on Linux (`tcp_minshall_check` in
+    /// net/ipv4/tcp_output.c). What is under way in full segments alone is whole ones of them.
     #[cold]
     pub(crate) fn may_send_small(&self, in_flight: u32) -> bool {
+        let none_is_small = in_flight.is_multiple_of(self.mss.into());
         // Nothing follows that it could wait for.
         self.flags.has(Flags::FINISHED)
             || match self.asked() {
-                Some(asked) => asked.release || (in_flight == 0 && !asked.corked && !asked.more),
-                None => in_flight == 0,
+                Some(asked) => asked.release || (none_is_small && !asked.corked && !asked.more),
+                None => none_is_small,
             }
     }
 

@@ -2,101 +2,298 @@
 
 use crate::RunPlan;
 use crate::listeners::Listeners;
-use crate::seated::Seats;
+use crate::orders::{Order, Orders};
+use crate::processes::Processes;
+use crate::seated::{SeatPlace, Seats};
+use core::time::Duration;
 use cpu::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, kill_process};
 use say::Failure;
-use seats::{Ask, CHANNEL, TERMS};
+use seats::{Ask, CHANNEL, ENDS_LOST, TERMS, Terms};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use wire::Time;
+
+/// How long the program's last processes have, after it, to send what their peers have not taken. On
+/// the kernel's sockets that is the kernel's affair, which stays.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// And how long to reset them after that.
+const LAST_RESETS: Duration = Duration::from_secs(2);
+
+/// When the operator hears that it is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Starts the program and keeps its link.
 pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<ExitCode, Failure> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let mut seats = Seats::open(&plan.terms, plan.workers.into(), &name)?;
+    let seats = Seats::open(&plan.terms, plan.workers.into(), &name)?;
+    let orders = Orders::new().map_err(|why| format!("the signals: {why}"))?;
+    let listeners = Listeners::new().map_err(|why| format!("a set: {why}"))?;
     let (inherited, channel) = seats::pair().map_err(|why| format!("a channel: {why}"))?;
-    let mut child = start(plan, program, library, &inherited)?;
-    drop(inherited);
-    let mut listeners = Listeners::new().map_err(|why| format!("a set: {why}"))?;
-    let fail = |why: io::Error| Failure::from(format!("the program's link: {why}"));
-    while look_after(&channel, &mut seats, &mut listeners).map_err(fail)? {}
-    // The last process that could ask is gone.
-    Ok(exit_code(child.wait().map_err(fail)?))
-}
-
-/// Waits until something happens, and does what that asks for. Whether the program goes on.
-fn look_after(channel: &OwnedFd, seats: &mut Seats, listeners: &mut Listeners) -> io::Result<bool> {
-    let mut fds = vec![PollFd::new(channel, PollFlags::IN)];
-    let set = listeners.fd();
-    fds.push(PollFd::from_borrowed_fd(set, PollFlags::IN));
-    let taken: Vec<usize> = seats.taken().map(|(seat, _)| seat).collect();
-    fds.extend(seats.taken().map(|(_, held)| PollFd::new(held, PollFlags::IN)));
-    let (link, patience) = seats.link();
-    fds.extend(link.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-    match poll(&mut fds, Timespec::try_from(patience).ok().as_ref()) {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(why) => return Err(why.into()),
-    }
-    let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-    drop(fds);
-    seats.look_after_link(Clock.now());
-    let mut ended: Vec<usize> =
-        taken.iter().zip(&ready[2..]).filter(|(_, ended)| **ended).map(|(seat, _)| *seat).collect();
-    // Of each two things may tell.
-    ended.dedup();
-    ended.into_iter().for_each(|seat| seats.on_left(seat));
-    if ready[1] {
-        listeners.on_ready()?;
-    }
-    if !ready[0] {
-        return Ok(true);
-    }
-    match seats::receive(channel.as_fd()) {
-        Ok(None) => Ok(false),
-        Ok(Some(asked)) => {
-            match (asked.ask, asked.descriptor) {
-                (Ask::Seat, Some(to)) => seats.on_asked(to),
-                (Ask::Link, Some(to)) => seats.on_asked_for_link(&to),
-                (Ask::Refuse(epoch), _) => {
-                    seats.on_refused(epoch);
-                    // All workers are told, not only the one that has said so.
-                    seats.look_after_link(Clock.now());
-                }
-                (Ask::Listening, Some(listener)) => listeners.watch(&listener)?,
-                (Ask::Say(sentence), _) => say::warning(format_args!("{sentence}")),
-                (Ask::Seat | Ask::Link | Ask::Listening, None) => {
-                    say::warning("a question without its descriptor is not answered")
-                }
-            }
-            Ok(true)
-        }
-        Err(why) if why.kind() == io::ErrorKind::InvalidData => {
-            say::warning(format_args!("what a process of the program asks is not understood: {why}"));
-            Ok(true)
-        }
-        Err(why) => Err(why),
-    }
-}
-
-fn start(plan: &RunPlan, program: &Path, library: &Path, inherited: &OwnedFd) -> Result<Child, Failure> {
-    fcntl_setfd(inherited, FdFlags::empty()).map_err(|why| format!("the channel: {why}"))?;
+    let processes = Processes::of(&inherited).map_err(|why| format!("a channel: {why}"))?;
     let mut command = Command::new(program);
     command.args(&plan.arguments);
+    let started = on_our_stack(command, &plan.terms, library, &inherited)?.spawn();
+    let child = started.map_err(|why| format!("{}: {why}", program.display()))?;
+    drop(inherited);
+    let mut keeper = Keeper {
+        seats,
+        orders,
+        listeners,
+        channel: Some(channel),
+        processes,
+        child,
+        ended: None,
+        undertaker: None,
+        plan,
+        library,
+    };
+    let fail = |why: io::Error| Failure::from(format!("the program's link: {why}"));
+    while keeper.look_after().map_err(fail)? {}
+    Ok(exit_code(keeper.child.wait().map_err(fail)?))
+}
+
+/// How far the end of the program is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ended {
+    /// Its last processes send what their peers have not taken, since then.
+    Waits(Time),
+    /// The same, and the operator knows.
+    WaitsLong(Time),
+    /// They were told to reset them, then.
+    Resets(Time),
+}
+
+/// A process of the keeper's that ends what a killed one of the program's has left.
+struct Undertaker {
+    channel: OwnedFd,
+    process: Child,
+}
+
+struct Keeper<'a> {
+    seats: Seats,
+    orders: Orders,
+    listeners: Listeners,
+    /// None: nobody of the program is there any more who could ask.
+    channel: Option<OwnedFd>,
+    processes: Processes,
+    /// The process that was started.
+    child: Child,
+    ended: Option<Ended>,
+    undertaker: Option<Undertaker>,
+    plan: &'a RunPlan,
+    library: &'a Path,
+}
+
+impl Keeper<'_> {
+    /// Waits until something happens, and does what that asks for. Whether there is more to do.
+    fn look_after(&mut self) -> io::Result<bool> {
+        let now = Clock.now();
+        let Self { seats, listeners, orders, channel, undertaker, .. } = self;
+        let of_undertaker = undertaker.as_ref().map(|undertaker| &undertaker.channel);
+        let asking: Vec<&OwnedFd> = channel.iter().chain(of_undertaker).collect();
+        let first_asking = 2;
+        let first_seat = first_asking + asking.len();
+        let taken: Vec<SeatPlace> = seats.taken().map(|(place, _)| place).collect();
+        let mut fds = vec![PollFd::from_borrowed_fd(orders.fd(), PollFlags::IN)];
+        fds.push(PollFd::from_borrowed_fd(listeners.fd(), PollFlags::IN));
+        fds.extend(asking.iter().map(|fd| PollFd::new(*fd, PollFlags::IN)));
+        fds.extend(seats.taken().map(|(_, held)| PollFd::new(held, PollFlags::IN)));
+        let (link, patience) = seats.link();
+        fds.extend(link.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let lost = if undertaker.is_none() { seats.lost_due() } else { Time::MAX };
+        let ended = self.ended.filter(|_| channel.is_none()).map_or(Time::MAX, Ended::due);
+        let due = seats.due().min(lost).min(ended);
+        let patience = patience.min(due.since(now));
+        match poll(&mut fds, Timespec::try_from(patience).ok().as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(why) => return Err(why.into()),
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        let is_asked = channel.is_some() && ready[first_asking];
+        let is_undertaker = of_undertaker.is_some() && ready[first_seat - 1];
+        let now = Clock.now();
+        self.seats.look_after_link(now);
+        if is_asked {
+            let channel = self.channel.take();
+            self.channel = channel.filter(|channel| self.answer(channel, now));
+        }
+        if is_undertaker && let Some(Undertaker { channel, mut process }) = self.undertaker.take() {
+            if self.answer(&channel, now) {
+                self.undertaker = Some(Undertaker { channel, process });
+            } else {
+                if !process.wait().is_ok_and(|status| status.success()) {
+                    say::warning("peers of a process that was killed may not have heard of it");
+                    self.seats.forget_lost();
+                }
+            }
+        }
+        let mut ended: Vec<SeatPlace> =
+            taken.iter().zip(&ready[first_seat..]).filter(|(_, ended)| **ended).map(|(place, _)| *place).collect();
+        // Of each two things may tell.
+        ended.dedup();
+        ended.into_iter().for_each(|place| self.seats.on_left(place, now));
+        self.seats.on_time(now);
+        if ready[0] {
+            self.obey();
+        }
+        if ready[1] {
+            self.listeners.on_ready()?;
+        }
+        if self.undertaker.is_none() && self.seats.has_lost(now) {
+            self.start_undertaker();
+        }
+        Ok(self.goes_on(now))
+    }
+
+    /// Takes what is asked on a channel. Whether anybody has its other end.
+    fn answer(&mut self, channel: &OwnedFd, now: Time) -> bool {
+        match seats::receive(channel.as_fd()) {
+            Ok(None) => return false,
+            Ok(Some(asked)) => match (asked.ask, asked.descriptor) {
+                (Ask::Seat, Some(to)) => self.seats.on_asked(to, now),
+                (Ask::Link, Some(to)) => self.seats.on_asked_for_link(&to),
+                (Ask::Heir(seat), Some(to)) => self.seats.on_heir(seat, to),
+                (Ask::Refuse(epoch), _) => {
+                    self.seats.on_refused(epoch);
+                    // All workers are told, not only the one that has said so.
+                    self.seats.look_after_link(now);
+                }
+                (Ask::Listening, Some(listener)) => {
+                    if let Err(why) = self.listeners.watch(&listener) {
+                        say::warning(format_args!("who connects to a listener at this host is not reset: {why}"));
+                    }
+                }
+                (Ask::Say(sentence), _) => say::warning(format_args!("{sentence}")),
+                (Ask::Seat | Ask::Link | Ask::Listening | Ask::Heir(_), None) => {
+                    say::warning("a question without its descriptor is not answered")
+                }
+            },
+            Err(why) => {
+                say::warning(format_args!("what a process of the program asks is not understood: {why}"));
+                return why.kind() == io::ErrorKind::InvalidData;
+            }
+        }
+        true
+    }
+
+    /// Does what signals ask for.
+    fn obey(&mut self) {
+        for order in self.orders.take() {
+            let is_there = matches!(self.child.try_wait(), Ok(None));
+            match order {
+                Order::PassOn(signal) if is_there => {
+                    if let Some(child) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+                        // It may have ended by now.
+                        let _ = kill_process(child, signal);
+                    }
+                }
+                // A daemon, or what a shell has left.
+                Order::PassOn(signal) => self.processes.signal_first(signal),
+                Order::EndAtOnce => {
+                    if is_there {
+                        // It may have ended by now.
+                        let _ = self.child.kill();
+                    }
+                    self.processes.signal_all(Signal::KILL);
+                }
+            }
+            if self.channel.is_none() || order == Order::EndAtOnce {
+                // Those that wait for their peers.
+                self.seats.end_heirs(Signal::TERM);
+                self.ended = Some(Ended::Resets(Clock.now()));
+            }
+        }
+    }
+
+    /// Starts a process that ends what others have left, with the same library.
+    fn start_undertaker(&mut self) {
+        let started = seats::pair().map_err(Failure::from).and_then(|(inherited, channel)| {
+            let mut command = Command::new("/proc/self/exe");
+            // Without the library it comes to its own arguments, which fail.
+            command.env(ENDS_LOST, "1").arg("run");
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut command = on_our_stack(command, &self.plan.terms, self.library, &inherited)?;
+            let process = command.spawn().map_err(Failure::from)?;
+            Ok(Undertaker { channel, process })
+        });
+        match started {
+            Ok(undertaker) => self.undertaker = Some(undertaker),
+            Err(why) => {
+                say::warning(format_args!("peers of a process that was killed are not reset: {why}"));
+                self.seats.forget_lost();
+            }
+        }
+    }
+
+    /// Whether the keeper goes on, once nobody of the program is left who could ask.
+    fn goes_on(&mut self, now: Time) -> bool {
+        // The end of a process is seen by its seat after the channel's.
+        let is_busy = self.channel.is_some() || self.undertaker.is_some() || self.seats.has_workers();
+        if is_busy || self.seats.has_lost(Time::MAX) {
+            return true;
+        }
+        let left = self.seats.heirs();
+        if left == 0 {
+            return false;
+        }
+        match self.ended {
+            None => self.ended = Some(Ended::Waits(now)),
+            Some(Ended::Waits(since)) if now.since(since) >= PATIENCE => {
+                say::warning(format_args!(
+                    "the program has ended, and peers of {left} of its processes have not taken all that was written: \
+                     they have {} s; a signal ends this at once",
+                    LAST_WORDS.as_secs()
+                ));
+                self.ended = Some(Ended::WaitsLong(since));
+            }
+            Some(Ended::WaitsLong(since)) if now.since(since) >= LAST_WORDS => {
+                say::warning("peers that have not taken all that was written are reset");
+                self.seats.end_heirs(Signal::TERM);
+                self.ended = Some(Ended::Resets(now));
+            }
+            Some(Ended::Resets(since)) if now.since(since) >= LAST_RESETS => {
+                self.seats.end_heirs(Signal::KILL);
+                return false;
+            }
+            Some(_) => {}
+        }
+        true
+    }
+}
+
+impl Ended {
+    /// When it goes a step further.
+    fn due(self) -> Time {
+        match self {
+            Self::Waits(since) => since + PATIENCE,
+            Self::WaitsLong(since) => since + LAST_WORDS,
+            Self::Resets(since) => since + LAST_RESETS,
+        }
+    }
+}
+
+/// A command with the library preloaded, and with what it needs of the keeper.
+fn on_our_stack(mut command: Command, terms: &Terms, library: &Path, inherited: &OwnedFd) -> Result<Command, Failure> {
+    fcntl_setfd(inherited, FdFlags::empty()).map_err(|why| format!("the channel: {why}"))?;
     // One that is there stays, behind ours.
-    let mut preload = library.as_os_str().to_owned();
+    let mut preload = OsString::from(library);
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
     }
     command.env("LD_PRELOAD", preload);
     command.env(CHANNEL, inherited.as_raw_fd().to_string());
-    command.env(TERMS, plan.terms.to_string());
-    let started = command.spawn();
-    Ok(started.map_err(|why| format!("{}: {why}", program.display()))?)
+    command.env(TERMS, terms.to_string());
+    Ok(command)
 }
 
 /// A process that a signal ended has 128 more than that, as a shell says it.

@@ -11,6 +11,8 @@ mod elf;
 mod keep;
 mod listeners;
 mod look;
+mod orders;
+mod processes;
 mod seated;
 
 pub use look::Refused;
@@ -26,7 +28,7 @@ use std::process::ExitCode;
 pub struct RunPlan {
     /// What is the program's own.
     pub terms: Terms,
-    /// Workers that the program has, at most: there are seats for twice as many.
+    /// Workers that the program has, at most: there are seats for four times as many.
     pub workers: u8,
     /// The library; beside this program, or where the distribution puts it, if `None`.
     pub library: Option<PathBuf>,

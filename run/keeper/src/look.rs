@@ -150,17 +150,47 @@ const LIBRARY: &str = "libnearside_preload.so";
 /// Finds the library: as said, beside this program, or where a distribution puts it.
 pub(crate) fn library(said: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(said) = said {
-        let found = said.canonicalize().map_err(|why| Failure::from(format!("{}: {why}", said.display())))?;
-        return Ok(found);
+        return judge_library(said);
     }
     let program = std::env::current_exe().map_err(|why| Failure::from(format!("where this program is: {why}")))?;
     let folder = program.parent().unwrap_or(Path::new("/"));
     let places = [folder.join(LIBRARY), folder.join("../lib/nearside").join(LIBRARY)];
-    let found = places.iter().find_map(|place| place.canonicalize().ok());
-    found.ok_or_else(|| {
-        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-        format!("{LIBRARY} is neither {}: say where by --library", places.join(" nor ")).into()
-    })
+    match places.iter().find(|place| place.is_file()) {
+        Some(found) => judge_library(found),
+        None => {
+            let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+            Err(format!("{LIBRARY} is neither {}: say where by --library", places.join(" nor ")).into())
+        }
+    }
+}
+
+/// Looks at a file that is to be preloaded: the system would only warn of what is none of ours, and the
+/// program would run on the kernel's sockets.
+fn judge_library(file: &Path) -> Result<PathBuf, Failure> {
+    let fail = |why: std::io::Error| Failure::from(format!("{}: {why}", file.display()));
+    let found = file.canonicalize().map_err(fail)?;
+    let bytes = std::fs::read(&found).map_err(fail)?;
+    match library_version(&bytes) {
+        Some(version) if version == seats::VERSION => Ok(found),
+        Some(version) => {
+            let (file, own) = (file.display(), seats::VERSION);
+            Err(format!("{file} is nearside's library of version {version}, and this program is of version {own}")
+                .into())
+        }
+        None => Err(format!("{} is not nearside's library to preload ({LIBRARY})", file.display()).into()),
+    }
+}
+
+/// The version of a library of ours for this machine, by its symbol and what stands there.
+fn library_version(bytes: &[u8]) -> Option<String> {
+    if !elf::read(bytes)?.is_native {
+        return None;
+    }
+    let mut words = bytes.split(|byte| *byte == 0);
+    let version = |word: &[u8]| word.strip_prefix(seats::LIBRARY_WORDS.as_bytes()).map(<[u8]>::to_vec);
+    let has_symbol = words.clone().any(|word| word == seats::LIBRARY_SYMBOL.as_bytes());
+    let found = words.find_map(version).filter(|_| has_symbol)?;
+    String::from_utf8(found).ok()
 }
 
 #[cfg(test)]
@@ -198,6 +228,33 @@ mod tests {
         assert!(judge(&script).unwrap_err().to_string().contains("neither a program nor a script"));
         std::fs::write(&script, format!("#!{}\n", script.display())).unwrap();
         assert!(judge(&script).unwrap_err().to_string().contains("too many scripts"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_library_is_ours_by_its_symbol_and_version() {
+        let library = |symbol: &str, version: &str| {
+            let mut bytes = vec![0u8; 64];
+            bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+            bytes.extend_from_slice(format!("\0{symbol}\0other\0{}{version}\0", seats::LIBRARY_WORDS).as_bytes());
+            bytes
+        };
+        let ours = library(seats::LIBRARY_SYMBOL, "1.2.3");
+        assert_eq!(library_version(&ours).as_deref(), Some("1.2.3"));
+        assert_eq!(library_version(&library("printf", "1.2.3")), None);
+        assert_eq!(library_version(&ours[1..]), None, "no ELF");
+        assert_eq!(library_version(b""), None);
+        let folder = std::env::temp_dir().join(format!("keeper-library-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("lib.so");
+        let judged = |bytes: &[u8]| {
+            std::fs::write(&file, bytes).unwrap();
+            judge_library(&file).map_err(|why| why.to_string())
+        };
+        assert!(judged(&library(seats::LIBRARY_SYMBOL, seats::VERSION)).is_ok());
+        assert!(judged(&ours).unwrap_err().contains("is nearside's library of version 1.2.3, and this program is of"));
+        assert!(judged(b"root:x:0:0").unwrap_err().contains("is not nearside's library"));
+        assert!(super::library(Some(&folder.join("none"))).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

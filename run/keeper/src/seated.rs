@@ -7,7 +7,7 @@ use core::time::Duration;
 use driver::Claim;
 use link::Reopened;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use say::Failure;
 use seats::Terms;
 use sharing::SharedMemory;
@@ -21,8 +21,17 @@ use wire::Time;
 /// Who waits for a seat, at most: more processes than that are refused one.
 const MOST_WAITING: usize = 64;
 
-/// Seats for each worker: when a program changes its workers, the old and the new are there at once.
-const SEATS_PER_WORKER: usize = 2;
+/// Seats for each worker: when a program changes its workers, those of before are there until their last
+/// client has gone, and with long downloads several generations are. A seat that nobody has costs
+/// addresses, and no memory.
+const SEATS_PER_WORKER: usize = 4;
+
+/// How long a process waits for a seat.
+const WAITS: Duration = Duration::from_secs(10);
+
+/// A process that was killed leaves its connections to other workers. One that computes for longer than
+/// this is not waited for.
+const LEFT_TO_WORKERS: Duration = Duration::from_millis(250);
 
 /// The link, as far as it is this process's affair.
 enum Kept {
@@ -92,15 +101,33 @@ struct Holder {
     socket: OwnedFd,
     /// The process. A child of its has the socket's other end as well, and may outlive it.
     process: Option<OwnedFd>,
+    /// It is a child of one that has ended, and sends what peers have not taken.
+    is_heir: bool,
+    /// Such a child of this one, which has the seat when this one is gone.
+    heir: Option<Box<Self>>,
 }
 
 impl Holder {
-    fn new(socket: OwnedFd) -> Self {
+    fn new(socket: OwnedFd, is_heir: bool) -> Self {
         // Who made the pair is who asked.
         let asked = rustix::net::sockopt::socket_peercred(&socket).ok();
         let process = asked.and_then(|of| pidfd_open(of.pid, PidfdFlags::empty()).ok());
-        Self { socket, process }
+        Self { socket, process, is_heir, heir: None }
     }
+
+    /// What becomes readable when it is gone.
+    fn signs(&self) -> impl Iterator<Item = &OwnedFd> {
+        [Some(&self.socket), self.process.as_ref()].into_iter().flatten()
+    }
+}
+
+/// Whose end is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SeatPlace {
+    /// Of the process that has a seat.
+    Holder(usize),
+    /// Of a child that is to have it.
+    Heir(usize),
 }
 
 /// The seats.
@@ -112,28 +139,35 @@ pub(crate) struct Seats {
     bells: Vec<OwnedFd>,
     /// Who has each.
     taken: Vec<Option<Holder>>,
-    waiting: VecDeque<OwnedFd>,
+    /// Who waits for one, and until when.
+    waiting: VecDeque<(OwnedFd, Time)>,
+    /// None came free for so long that whoever asks is refused.
+    refuses: bool,
+    /// Since when connections of a process that was killed wait to be ended.
+    lost: Option<Time>,
 }
 
 impl Seats {
     /// Opens a link with seats for so many workers.
     pub fn open(terms: &Terms, workers: usize, program: &str) -> Result<Self, Failure> {
         let kept = Kept::open(terms)?;
-        let seats = (workers * SEATS_PER_WORKER).clamp(SEATS_PER_WORKER, sharing::SEATS_MAX);
+        let seats = workers.saturating_mul(SEATS_PER_WORKER).clamp(SEATS_PER_WORKER, sharing::SEATS_MAX);
         let fail = |why: io::Error| Failure::from(format!("the seats at the link: {why}"));
         let memory = SharedMemory::create(seats, &random().map_err(fail)?).map_err(fail)?;
         let bell = |_| Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let bells = (0..seats).map(bell).collect::<io::Result<_>>().map_err(fail)?;
         let board = Board::new(program, seats)?;
-        Ok(Self { kept, memory, board, bells, taken: (0..seats).map(|_| None).collect(), waiting: VecDeque::new() })
+        let taken = (0..seats).map(|_| None).collect();
+        Ok(Self { kept, memory, board, bells, taken, waiting: VecDeque::new(), refuses: false, lost: None })
     }
 
-    /// What becomes readable when the process of a seat has ended, with the seat's number.
-    pub fn taken(&self) -> impl Iterator<Item = (usize, &OwnedFd)> {
-        let holders = self.taken.iter().enumerate().filter_map(|(seat, holder)| Some((seat, holder.as_ref()?)));
-        holders.flat_map(|(seat, Holder { socket, process })| {
-            [Some(socket), process.as_ref()].into_iter().flatten().map(move |fd| (seat, fd))
-        })
+    /// What becomes readable when a process has ended that has a seat, or is to have it, with its
+    /// place: those that are to have one first.
+    pub fn taken(&self) -> impl Iterator<Item = (SeatPlace, &OwnedFd)> {
+        let holders = || self.taken.iter().enumerate().filter_map(|(seat, holder)| Some((seat, holder.as_ref()?)));
+        let heirs = holders().filter_map(|(seat, holder)| Some((SeatPlace::Heir(seat), &**holder.heir.as_ref()?)));
+        let all = heirs.chain(holders().map(|(seat, holder)| (SeatPlace::Holder(seat), holder)));
+        all.flat_map(|(place, holder)| holder.signs().map(move |fd| (place, fd)))
     }
 
     /// What becomes readable when the link has something to do, and the longest time until then.
@@ -187,33 +221,143 @@ impl Seats {
     }
 
     /// A process asks for a seat.
-    pub fn on_asked(&mut self, to: OwnedFd) {
+    pub fn on_asked(&mut self, to: OwnedFd, now: Time) {
         if self.waiting.len() >= MOST_WAITING {
-            let why = "too many processes wait for a seat";
             // Who asked may be gone.
-            let _ = seats::give_seat(to.as_fd(), Err(why));
+            let _ = seats::refuse_seat(to.as_fd(), "too many processes wait for a seat");
             return;
         }
-        self.waiting.push_back(to);
+        self.waiting.push_back((to, now + WAITS));
         self.give();
-        if !self.waiting.is_empty() {
-            let taken = self.taken.len();
+        if self.refuses {
+            self.refuse(Time::MAX);
+        } else if self.waiting.len() == 1 {
             say::warning(format_args!(
-                "a process of the program waits for a seat at the link, until one of {taken} others ends (--workers)"
+                "a process of the program waits up to {} s for a seat at the link: {}",
+                WAITS.as_secs(),
+                self.all_are_taken()
             ));
         }
     }
 
-    /// The process that had a seat has ended.
-    pub fn on_left(&mut self, seat: usize) {
-        if let Some(held) = self.taken.get_mut(seat) {
-            *held = None;
+    /// By whom, and what to do.
+    fn all_are_taken(&self) -> String {
+        let (taken, heirs) = (self.taken.len(), self.heirs());
+        format!(
+            "all {taken} are taken, {heirs} of them by processes that have ended and whose peers have not taken all; \
+             each of the program's workers has one until its last connection is over: give it more (--workers), or an \
+             end to old ones (nginx: worker_shutdown_timeout)"
+        )
+    }
+
+    /// Refuses those who have waited until now.
+    fn refuse(&mut self, now: Time) {
+        let why = format!("no seat came free in {} s; {}", WAITS.as_secs(), self.all_are_taken());
+        while let Some((to, _)) = self.waiting.pop_front_if(|(_, until)| *until <= now) {
+            // Nobody is about to accept: clients are to hear that.
+            self.refuses = true;
+            self.memory.set_refuses(true);
+            // Who asked may be gone.
+            let _ = seats::refuse_seat(to.as_fd(), &why);
         }
+    }
+
+    /// Some time has passed.
+    pub fn on_time(&mut self, now: Time) {
+        if self.waiting.front().is_some_and(|(_, until)| *until <= now) {
+            self.refuse(now);
+        }
+    }
+
+    /// When [`Seats::on_time`] is to be called at the latest.
+    pub fn due(&self) -> Time {
+        self.waiting.front().map_or(Time::MAX, |(_, until)| *until)
+    }
+
+    /// When [`Seats::has_lost`] is to be asked at the latest.
+    pub fn lost_due(&self) -> Time {
+        self.lost.map_or(Time::MAX, |since| since + LEFT_TO_WORKERS)
+    }
+
+    /// A child of the process that has a seat is to have it when that one is gone.
+    pub fn on_heir(&mut self, seat: usize, to: OwnedFd) {
+        let holder = self.taken.get_mut(seat).and_then(Option::as_mut);
+        let answer = if holder.is_some() { Ok(("", &[][..])) } else { Err("nobody has that seat") };
+        if seats::give_seat(to.as_fd(), answer).is_ok()
+            && let Some(holder) = holder
+        {
+            holder.heir = Some(Box::new(Holder::new(to, true)));
+        }
+    }
+
+    /// Seats of such children.
+    pub fn heirs(&self) -> usize {
+        self.taken.iter().flatten().filter(|holder| holder.is_heir).count()
+    }
+
+    /// Whether processes of the program have seats, beside those.
+    pub fn has_workers(&self) -> bool {
+        self.taken.iter().flatten().any(|holder| !holder.is_heir)
+    }
+
+    /// Sends these children a signal.
+    pub fn end_heirs(&self, signal: Signal) {
+        let heirs = self.taken.iter().flatten().filter(|holder| holder.is_heir);
+        for process in heirs.filter_map(|holder| holder.process.as_ref()) {
+            // It may have ended by now.
+            let _ = pidfd_send_signal(process, signal);
+        }
+    }
+
+    /// A process has ended that had a seat, or was to have one.
+    pub fn on_left(&mut self, place: SeatPlace, now: Time) {
+        let (SeatPlace::Holder(seat) | SeatPlace::Heir(seat)) = place;
+        let Some(held) = self.taken.get_mut(seat) else { return };
+        match (place, held) {
+            (SeatPlace::Heir(_), Some(holder)) => holder.heir = None,
+            (SeatPlace::Heir(_), None) => {}
+            (SeatPlace::Holder(_), held) => {
+                let heir = held.take().and_then(|holder| holder.heir);
+                *held = heir.map(|heir| *heir);
+                if held.is_some() {
+                    self.board.clear(seat);
+                } else {
+                    self.on_free(seat, now);
+                }
+            }
+        }
+    }
+
+    /// Nobody has a seat any more.
+    fn on_free(&mut self, seat: usize, now: Time) {
         self.memory.vacate(seat);
         self.board.clear(seat);
+        if self.memory.has_flows(seat) {
+            self.lost.get_or_insert(now);
+        }
+        self.refuses = false;
+        self.memory.set_refuses(false);
         self.give();
         // Whoever sleeps may have relied on it.
         self.wake_all();
+    }
+
+    /// Whether connections of a process that was killed are there, which no worker has ended in time.
+    pub fn has_lost(&mut self, now: Time) -> bool {
+        let Some(since) = self.lost else { return false };
+        let is_left = |seat: usize| self.taken[seat].is_none() && self.memory.has_flows(seat);
+        if !(0..self.taken.len()).any(is_left) {
+            self.lost = None;
+            return false;
+        }
+        !self.has_workers() || now.since(since) >= LEFT_TO_WORKERS
+    }
+
+    /// Such connections are not looked for any more.
+    pub fn forget_lost(&mut self) {
+        self.lost = None;
+        let free = (0..self.taken.len()).filter(|seat| self.taken[*seat].is_none());
+        free.for_each(|seat| self.memory.strike_flows(seat));
     }
 
     /// Gives seats that are free to those who wait and are still there, the first first.
@@ -224,7 +368,7 @@ impl Seats {
             free.min_by_key(|seat| this.memory.has_flows(*seat))
         };
         while let Some(seat) = free(self)
-            && let Some(next) = self.waiting.pop_front()
+            && let Some((next, _)) = self.waiting.pop_front()
         {
             match self.kept.share() {
                 Ok(Reopened { text, descriptors }) => {
@@ -232,7 +376,7 @@ impl Seats {
                     let all = common.into_iter().chain(self.bells.iter().map(AsFd::as_fd));
                     let all: Vec<BorrowedFd<'_>> = all.chain(descriptors.iter().map(AsFd::as_fd)).collect();
                     if seats::give_seat(next.as_fd(), Ok((&format!("{seat} {text}"), &all))).is_ok() {
-                        self.taken[seat] = Some(Holder::new(next));
+                        self.taken[seat] = Some(Holder::new(next, false));
                     }
                 }
                 Err(why) => {
@@ -253,4 +397,114 @@ fn random() -> io::Result<[u64; 14]> {
         *word = u64::from_ne_bytes(bytes);
     }
     Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::JoinHandle;
+
+    /// Seats of two workers at a memif interface, which needs no rights, and what waits there at first.
+    struct Scene {
+        seats: Seats,
+        folder: std::path::PathBuf,
+        now: Time,
+    }
+
+    impl Scene {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("keeper-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            let terms = format!("memif:{} 10.0.0.2/24", folder.join("link").display()).parse().unwrap();
+            Self { seats: Seats::open(&terms, 1, name).unwrap(), folder, now: Time::from_millis(1_000) }
+        }
+
+        /// A process asks for a seat: what it gets.
+        fn ask(&mut self) -> JoinHandle<io::Result<seats::Seat>> {
+            let (program, keeper) = seats::pair().unwrap();
+            let asks = std::thread::spawn(move || seats::ask_for_seat(program.as_fd()));
+            let to = seats::receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
+            self.seats.on_asked(to, self.now);
+            asks
+        }
+    }
+
+    impl Drop for Scene {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    /// Who finds no seat waits for one, and is refused after a time; so is whoever asks then, until one
+    /// comes free.
+    #[test]
+    fn who_finds_no_seat_is_refused_in_time() {
+        let mut scene = Scene::new("refused");
+        let mut held: Vec<_> = (0..SEATS_PER_WORKER).map(|_| scene.ask().join().unwrap().unwrap()).collect();
+        assert_eq!(scene.seats.due(), Time::MAX);
+        let waits = scene.ask();
+        assert_eq!(scene.seats.due(), scene.now + WAITS);
+        scene.now = scene.now + WAITS;
+        scene.seats.on_time(scene.now);
+        let why = waits.join().unwrap().unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::ResourceBusy);
+        assert!(
+            why.to_string().contains("all 4 are taken, 0 of them") && why.to_string().contains("--workers"),
+            "{why}"
+        );
+        assert!(scene.ask().join().unwrap().is_err(), "at once");
+
+        let waits = {
+            // The first one ends.
+            drop(held.remove(0));
+            scene.seats.on_left(SeatPlace::Holder(0), scene.now);
+            scene.ask()
+        };
+        held.push(waits.join().unwrap().unwrap());
+        let waits = scene.ask();
+        scene.seats.on_left(SeatPlace::Holder(1), scene.now);
+        assert!(waits.join().unwrap().is_ok(), "it gets the next that is free");
+    }
+
+    /// Connections of a process that was killed are other workers' to end, for a while; and the keeper's
+    /// where there is none. A child that goes on with a seat is no worker.
+    #[test]
+    fn what_nobody_ends_is_the_keepers() {
+        let mut scene = Scene::new("lost");
+        let _held: Vec<_> = (0..2).map(|_| scene.ask().join().unwrap().unwrap()).collect();
+        let flow = ("10.0.0.1:5000".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
+        scene.seats.memory.note_flow(0, 1, flow.0, flow.1);
+        assert!(!scene.seats.has_lost(Time::MAX));
+        scene.seats.on_left(SeatPlace::Holder(0), scene.now);
+        assert!(!scene.seats.has_lost(scene.now), "the other one does it");
+        assert_eq!(scene.seats.lost_due(), scene.now + LEFT_TO_WORKERS);
+        assert!(scene.seats.has_lost(scene.now + LEFT_TO_WORKERS), "it did not");
+
+        let (program, keeper) = seats::pair().unwrap();
+        let heir = std::thread::spawn(move || seats::take_over_seat(program.as_fd(), 1));
+        let to = seats::receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
+        scene.seats.on_heir(1, to);
+        let _held_by_heir = heir.join().unwrap().unwrap();
+        assert_eq!((scene.seats.heirs(), scene.seats.has_workers()), (0, true), "its parent is there");
+        scene.seats.on_left(SeatPlace::Heir(1), scene.now);
+        scene.seats.on_left(SeatPlace::Heir(0), scene.now);
+        assert!(scene.seats.has_workers(), "it is not needed");
+        let (program, keeper) = seats::pair().unwrap();
+        let heir = std::thread::spawn(move || seats::take_over_seat(program.as_fd(), 1));
+        let to = seats::receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
+        scene.seats.on_heir(1, to);
+        let _held_by_heir = heir.join().unwrap().unwrap();
+        scene.seats.on_left(SeatPlace::Holder(1), scene.now);
+        assert_eq!((scene.seats.heirs(), scene.seats.has_workers()), (1, false));
+        assert!(scene.seats.has_lost(scene.now), "nobody else is there");
+        scene.seats.forget_lost();
+        assert!(!scene.seats.has_lost(Time::MAX));
+
+        // Nobody takes over what nobody has.
+        let (program, keeper) = seats::pair().unwrap();
+        let heir = std::thread::spawn(move || seats::take_over_seat(program.as_fd(), 0));
+        let to = seats::receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
+        scene.seats.on_heir(0, to);
+        assert!(heir.join().unwrap().is_err());
+    }
 }

@@ -20,6 +20,12 @@ impl<'a, 'b> Scatter<'a, 'b> {
         Self { slices, at: 0, offset: 0, filled: 0, room: room.min(most) }
     }
 
+    /// Room for so many bytes that nobody wants to see: for what is received with `MSG_TRUNC`.
+    #[must_use]
+    pub const fn uncopied(most: usize) -> Self {
+        Self { slices: &mut [], at: 0, offset: 0, filled: 0, room: most }
+    }
+
     /// Bytes that were written.
     #[must_use]
     pub const fn filled(&self) -> usize {

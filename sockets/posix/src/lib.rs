@@ -21,6 +21,7 @@ mod buffers;
 mod calls;
 mod errno;
 mod info;
+mod looks;
 mod moved;
 mod options;
 mod slab;

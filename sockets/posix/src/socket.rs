@@ -124,6 +124,8 @@ pub(crate) struct Stream {
     pub segments: SegmentSize,
     /// Nothing was read since it began, or since something was written.
     pub has_answered: bool,
+    /// The look that found it ready, if it was not dealt with since ([`crate::looks::Looks`]).
+    pub look: u32,
 }
 
 impl Stream {
@@ -147,6 +149,7 @@ impl Stream {
             last_data: now,
             segments: SegmentSize::default(),
             has_answered: true,
+            look: 0,
         }
     }
 

@@ -1,6 +1,7 @@
 //! All sockets of one thread, and the application that the stack calls for them.
 
 use crate::errno;
+use crate::looks::Looks;
 use crate::options::{Options, WITHOUT_EFFECT};
 use crate::slab::{NONE, Slab};
 use crate::socket::{INBOX, Kind, Socket, Spares, Stream, Told};
@@ -88,6 +89,7 @@ pub struct SocketTable {
     pub(crate) roomless: Vec<u32>,
     /// Bytes that were given to the stack since its last turn.
     pub(crate) pending: usize,
+    pub(crate) looks: Looks,
     pub(crate) defaults: Defaults,
     pub(crate) figures: SocketFigures,
     /// Of [`WITHOUT_EFFECT`], how often each was set.
@@ -111,6 +113,7 @@ impl SocketTable {
             shares_ports: false,
             roomless: Vec::new(),
             pending: 0,
+            looks: Looks::default(),
             defaults,
             figures: SocketFigures::default(),
             without_effect: [0; WITHOUT_EFFECT.len()],
@@ -178,6 +181,15 @@ impl SocketTable {
         self.pending
     }
 
+    /// Whether each connection that the last look found ready has been dealt with, as far as can be
+    /// seen: something was written to it, it was read to its end or to the end of what had come, or it
+    /// was shut down or closed.
+    #[inline]
+    #[must_use]
+    pub const fn is_all_answered(&self) -> bool {
+        self.looks.is_all_answered()
+    }
+
     /// Whether a descriptor is a socket or a set of this table.
     #[inline]
     #[must_use]
@@ -203,6 +215,16 @@ impl SocketTable {
     pub fn ours(&self) -> impl Iterator<Item = i32> {
         let numbered = (0i32..).zip(&self.descriptors);
         numbered.filter(|(_, to)| **to != Descriptor::Foreign).map(|(fd, _)| fd)
+    }
+
+    /// What a set watches, by descriptors with their events and data: `None` if there is more among
+    /// it than listeners.
+    #[must_use]
+    pub fn watched_listeners(&self, set: i32) -> Option<Vec<(i32, u32, u64)>> {
+        let Descriptor::Set(set) = self.descriptor(set) else { return None };
+        let is_listener = |at| self.sockets.get(at).is_some_and(|socket| matches!(socket.kind, Kind::Listener(_)));
+        let watched = self.watches.of_set(set);
+        watched.map(|(at, asked)| is_listener(at).then_some((asked.fd, asked.events, asked.data))).collect()
     }
 
     /// Ports that listeners are bound to, and whether anybody looks for connections to them: not

@@ -107,6 +107,12 @@ impl Watches {
         self.watches.iter().filter(|(_, watch)| watch.set == set).map(|(at, watch)| (watch.socket, at)).collect()
     }
 
+    /// What a set watches: sockets, and what was asked for.
+    pub fn of_set(&self, set: u32) -> impl Iterator<Item = (u32, Interest)> {
+        let watches = self.watches.iter().map(|(_, watch)| watch).filter(move |watch| watch.set == set);
+        watches.map(|watch| (watch.socket, Interest { fd: watch.fd, events: watch.events, data: watch.data }))
+    }
+
     /// The watch of a descriptor in a set, among those of its socket.
     pub fn find(&self, first: u32, set: u32, fd: i32) -> Option<u32> {
         let mut at = first;
@@ -225,7 +231,8 @@ impl Watches {
         }
     }
 
-    fn dequeue(&mut self, at: u32) {
+    /// Takes a watch out of its set's ready list, if it is in it.
+    pub fn dequeue(&mut self, at: u32) {
         let Some(watch) = self.watches.get_mut(at) else { return };
         if !core::mem::take(&mut watch.queued) {
             return;
@@ -248,10 +255,11 @@ impl Watches {
         }
     }
 
-    /// Whether a set's ready list is not empty.
-    #[inline]
-    pub fn has_ready(&self, set: u32) -> bool {
-        self.sets.get(set).is_some_and(|set| set.ready > 0)
+    /// The first of a set's ready list, which it stays: its number, its socket and what it asks for.
+    pub fn first(&self, set: u32) -> Option<(u32, u32, u32)> {
+        let at = self.sets.get(set)?.head;
+        let watch = self.watches.get(at)?;
+        Some((at, watch.socket, watch.events & !PRIVATE))
     }
 
     /// How many stand in a set's ready list.

@@ -1,24 +1,41 @@
 //! Socket addresses between C and Rust.
 
+use crate::kernel::call;
+use crate::memory::{self, Access, check};
+use core::ffi::c_int;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::ptr;
+use libc::{sockaddr_storage, socklen_t};
 use posix::{Errno, Result};
+
+/// What a socket of the kernel is bound to.
+pub fn bound(fd: c_int) -> Option<SocketAddr> {
+    // SAFETY: zeros are a valid storage.
+    let mut storage: sockaddr_storage = unsafe { core::mem::zeroed() };
+    let mut len = size_of::<sockaddr_storage>() as socklen_t;
+    if call!(SYS_getsockname, fd, &raw mut storage, &raw mut len) < 0 {
+        return None;
+    }
+    read((&raw const storage).cast(), len).ok()
+}
 
 /// Reads a socket address. An IPv6 address that stands for an IPv4 one
 /// (RFC 4291 section 2.5.5.2) is that one: the stack knows packets, and those
 /// are IPv4.
 ///
-/// # Safety
-/// `len` bytes can be read at `addr`.
-pub unsafe fn read(addr: *const libc::sockaddr, len: libc::socklen_t) -> Result<SocketAddr> {
-    if addr.is_null() {
-        return Err(Errno(libc::EFAULT));
-    }
+/// # Errors
+/// Linux': `move_addr_to_kernel` in net/socket.c, and then those of `inet_stream_connect` in
+/// net/ipv4/af_inet.c.
+pub fn read(addr: *const libc::sockaddr, len: libc::socklen_t) -> Result<SocketAddr> {
     let len = len as usize;
+    if len > size_of::<libc::sockaddr_storage>() {
+        return Err(Errno(libc::EINVAL));
+    }
+    check(Access::Read, addr.cast(), len)?;
     if len < size_of::<libc::sa_family_t>() {
         return Err(Errno(libc::EINVAL));
     }
-    // SAFETY: the caller says that so much can be read; the address may be unaligned.
+    // SAFETY: so much was found there; the address may be unaligned.
     let family = unsafe { ptr::read_unaligned(addr.cast::<libc::sa_family_t>()) };
     match i32::from(family) {
         libc::AF_INET if len >= size_of::<libc::sockaddr_in>() => {
@@ -39,26 +56,22 @@ pub unsafe fn read(addr: *const libc::sockaddr, len: libc::socklen_t) -> Result<
 }
 
 /// Writes a socket address, cut to the room that `len` says, and its whole
-/// length into `len`, as `accept` does; nothing where `addr` is null. `v6`
-/// says that the socket is of that family, whatever its packets are.
+/// length into `len`. `v6` says that the socket is of that family, whatever its
+/// packets are.
 ///
-/// # Safety
-/// `len` is null or can be written, and then so many bytes at `addr`.
-pub unsafe fn write(address: SocketAddr, v6: bool, addr: *mut libc::sockaddr, len: *mut libc::socklen_t) {
-    if addr.is_null() || len.is_null() {
-        return;
-    }
-    // SAFETY: the caller says that `len` can be read and written.
-    let room = unsafe { *len } as usize;
-    let port = address.port().to_be();
+/// # Errors
+/// Linux': `move_addr_to_user` in net/socket.c.
+pub fn write(address: SocketAddr, v6: bool, addr: *mut libc::sockaddr, len: *mut libc::socklen_t) -> Result<()> {
+    // SAFETY: any number is one.
+    let room = unsafe { memory::read(len) }?;
+    let room = usize::try_from(room.cast_signed()).map_err(|_| Errno(libc::EINVAL))?;
     let put = |bytes: *const u8, size: usize| {
-        // SAFETY: `bytes` is a local of `size` bytes; the caller says that
-        // `room` bytes can be written at `addr`, and that `len` can be.
-        unsafe {
-            ptr::copy_nonoverlapping(bytes, addr.cast::<u8>(), size.min(room));
-            *len = size as libc::socklen_t;
-        }
+        check(Access::Write, addr.cast(), size.min(room))?;
+        // SAFETY: `bytes` is a local of `size` bytes; so many were found at `addr`.
+        unsafe { ptr::copy_nonoverlapping(bytes, addr.cast::<u8>(), size.min(room)) };
+        memory::write(len, size as libc::socklen_t)
     };
+    let port = address.port().to_be();
     match (address.ip(), v6) {
         (IpAddr::V4(ip), false) => {
             let addr = libc::sockaddr_in {
@@ -67,7 +80,7 @@ pub unsafe fn write(address: SocketAddr, v6: bool, addr: *mut libc::sockaddr, le
                 sin_addr: libc::in_addr { s_addr: ip.to_bits().to_be() },
                 sin_zero: [0; 8],
             };
-            put((&raw const addr).cast(), size_of_val(&addr));
+            put((&raw const addr).cast(), size_of_val(&addr))
         }
         (ip, _) => {
             let ip = match ip {
@@ -81,7 +94,7 @@ pub unsafe fn write(address: SocketAddr, v6: bool, addr: *mut libc::sockaddr, le
                 sin6_addr: libc::in6_addr { s6_addr: ip.octets() },
                 sin6_scope_id: 0,
             };
-            put((&raw const addr).cast(), size_of_val(&addr));
+            put((&raw const addr).cast(), size_of_val(&addr))
         }
     }
 }

@@ -28,6 +28,18 @@ impl AnyLink {
         }
     }
 
+    /// A descriptor that it has opened itself, where it has one: by which the kernel is asked how the
+    /// interface is.
+    pub fn control(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Tap(tap) => Some(tap.control()),
+            Self::Queues(queues, _) => queues.receivers().iter().find_map(|receiver| match receiver {
+                QueueReceiver::Xdp(queue) => Some(queue.control()),
+                QueueReceiver::Memif(_) => None,
+            }),
+        }
+    }
+
     /// What it is amid receiving from, where workers have its rings mapped.
     pub fn held(&self) -> Option<Held> {
         match self {

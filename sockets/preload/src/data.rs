@@ -1,12 +1,15 @@
 //! Bytes are received and sent: `recv` and `send`, and what else does the same.
 
-use crate::kernel::{self, call, is_plausible, result};
+use crate::flushing::flush_before;
+use crate::kernel::{call, result};
 use crate::marks::{Mark, mark};
+use crate::memory::{self, Access, PORTION, check, is_one_portion, is_there, portion};
+use crate::rights::is_free_of_ours;
 use crate::worker::{SeatedWorker, patience, with};
 use core::ffi::{c_int, c_uint, c_void};
 use core::slice;
-use libc::{iovec, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t};
-use posix::{Attempt, Calls, Errno, Gather, MOST_BYTES, Result, Scatter};
+use libc::{iovec, msghdr, size_t, sockaddr, sockaddr_storage, socklen_t, ssize_t};
+use posix::{Attempt, Errno, Gather, INBOX, MOST_BYTES, Result, Scatter};
 use std::io::{IoSlice, IoSliceMut};
 
 /// Pieces that are looked at without taking memory for it.
@@ -14,37 +17,115 @@ const FEW: usize = 8;
 
 /// Whether a descriptor's bytes are ours to move: a connection's, or a listener's, which has none.
 #[inline]
-fn is_ours(fd: c_int) -> bool {
+pub fn is_ours(fd: c_int) -> bool {
     mark(fd) == Mark::Connection
 }
 
-/// The vectors of a scattered buffer.
+/// The vectors of a scattered buffer; `too_many` says what is wrong with more than there may be.
 ///
 /// # Safety
-/// `count` vectors can be read at `at`, unless it is no address.
-unsafe fn vectors<'a>(at: *const iovec, count: usize) -> Result<&'a [iovec]> {
+/// Nobody changes them meanwhile.
+#[inline]
+unsafe fn vectors<'a>(at: *const iovec, count: usize, too_many: c_int) -> Result<&'a [iovec]> {
     if count > libc::UIO_MAXIOV as usize {
-        return Err(Errno(libc::EMSGSIZE));
+        return Err(Errno(too_many));
     }
     if count == 0 {
         return Ok(&[]);
     }
-    if !is_plausible(at.cast()) {
-        return Err(Errno(libc::EFAULT));
-    }
-    // SAFETY: as the caller says.
+    check(Access::Read, at.cast(), count * size_of::<iovec>())?;
+    // SAFETY: the kernel finds so much there, and the caller says that it stays.
     let vectors = unsafe { slice::from_raw_parts(at, count) };
-    if vectors.iter().any(|vector| vector.iov_len > 0 && !is_plausible(vector.iov_base)) {
-        return Err(Errno(libc::EFAULT));
+    // Linux: `copy_iovec_from_user` in lib/iov_iter.c.
+    if vectors.iter().any(|vector| vector.iov_len > isize::MAX as usize) {
+        return Err(Errno(libc::EINVAL));
     }
     Ok(vectors)
 }
 
-/// Receives into the caller's buffers.
+/// The vectors of readv(2) and writev(2), by their number as those have it.
+///
+/// # Safety
+/// As for [`vectors`].
+unsafe fn counted<'a>(at: *const iovec, count: c_int) -> Result<&'a [iovec]> {
+    let count = usize::try_from(count).map_err(|_| Errno(libc::EINVAL))?;
+    // SAFETY: as the caller says.
+    unsafe { vectors(at, count, libc::EINVAL) }
+}
+
+const fn bytes_of(vectors: &[iovec]) -> usize {
+    let (mut sum, mut at) = (0usize, 0);
+    while at < vectors.len() {
+        sum = sum.saturating_add(vectors[at].iov_len);
+        at += 1;
+    }
+    sum
+}
+
+/// Receives into the program's buffers.
+#[inline]
+fn receive(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
+    if is_one_portion(Access::Write, vectors, INBOX) && flags & libc::MSG_TRUNC == 0 {
+        // SAFETY: all of it was found.
+        return unsafe { receive_portion(fd, vectors, flags) };
+    }
+    receive_portions(fd, vectors, flags)
+}
+
+/// The same into much, or into what is not all there: as far as it is. No more memory is looked at
+/// than there may be something for: it may never have been touched.
+#[cold]
+fn receive_portions(fd: c_int, vectors: &[iovec], mut flags: c_int) -> Result<i64> {
+    let all = bytes_of(vectors).min(MOST_BYTES);
+    if flags & libc::MSG_TRUNC != 0 {
+        // Nothing is copied, wherever that would be.
+        return receive_into(fd, Scatter::uncopied(all), flags);
+    }
+    let is_whole = libc::MSG_WAITALL | libc::MSG_PEEK;
+    let mut got = 0;
+    loop {
+        let readable = with(|worker| worker.calls().readable(fd)).unwrap_or(0);
+        let most = if flags & is_whole == is_whole { PORTION } else { readable.clamp(INBOX, PORTION) };
+        let part = match portion(Access::Write, vectors, got, most) {
+            Ok(part) => part,
+            // Linux finds out as it copies: who has nothing to copy hears of that.
+            Err(error) if got == 0 => {
+                let has_some = !memory::is_in_space(vectors) || is_anything_there(fd, flags)?;
+                return if has_some { Err(error) } else { Ok(0) };
+            }
+            Err(_) => return Ok(got as i64),
+        };
+        // SAFETY: this part was found.
+        match unsafe { receive_portion(fd, &part, flags) } {
+            Ok(now) => {
+                got += now as usize;
+                let is_full = now as usize == bytes_of(&part) && now > 0;
+                if !is_full || got >= all || flags & libc::MSG_PEEK != 0 {
+                    return Ok(got as i64);
+                }
+                if flags & libc::MSG_WAITALL == 0 {
+                    // What there is besides is not waited for.
+                    flags |= libc::MSG_DONTWAIT;
+                }
+            }
+            Err(_) if got > 0 => return Ok(got as i64),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether there is anything to read, and not the end.
+fn is_anything_there(fd: c_int, flags: c_int) -> Result<bool> {
+    let mut byte = [0];
+    let flags = (flags & !(libc::MSG_WAITALL | libc::MSG_TRUNC)) | libc::MSG_PEEK;
+    Ok(receive_into(fd, Scatter::new(&mut [IoSliceMut::new(&mut byte)], 1), flags)? > 0)
+}
+
+/// Receives into the program's buffers, which are there.
 ///
 /// # Safety
 /// The vectors can be written to.
-unsafe fn receive(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
+unsafe fn receive_portion(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
     // SAFETY: as the caller says; nobody else has a reference to the program's buffers.
     let slice = |vector: &iovec| match vector.iov_len {
         0 => IoSliceMut::new(&mut []),
@@ -52,34 +133,94 @@ unsafe fn receive(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
         len => IoSliceMut::new(unsafe { slice::from_raw_parts_mut(vector.iov_base.cast(), len) }),
     };
     match vectors {
-        [one] => receive_into(fd, &mut [slice(one)], flags),
-        few => receive_into(fd, &mut few.iter().map(slice).collect::<Vec<_>>(), flags),
+        [one] => receive_into(fd, Scatter::new(&mut [slice(one)], MOST_BYTES), flags),
+        few => {
+            let mut slices: Vec<_> = few.iter().map(slice).collect();
+            receive_into(fd, Scatter::new(&mut slices, MOST_BYTES), flags)
+        }
     }
 }
 
-fn receive_into(fd: c_int, slices: &mut [IoSliceMut<'_>], flags: c_int) -> Result<i64> {
-    let mut out = Scatter::new(slices, MOST_BYTES);
-    with(|worker| {
-        match worker.calls().recv(fd, &mut out, flags) {
-            Ok(Some(())) => return Ok(()),
-            Ok(None) => {}
-            Err(error) if out.filled() == 0 => return Err(error),
-            Err(_) => return Ok(()),
-        }
-        let (nonblocking, timeout) = (worker.calls().is_nonblocking(fd)?, worker.calls().receive_timeout(fd)?);
-        let limit = patience(nonblocking || flags & libc::MSG_DONTWAIT != 0, timeout);
-        let outcome = worker.block(limit, |calls| calls.recv(fd, &mut out, flags));
-        // What was filled counts, whatever came then.
-        if out.filled() > 0 { Ok(()) } else { outcome }
+fn receive_into(fd: c_int, mut out: Scatter<'_, '_>, flags: c_int) -> Result<i64> {
+    with(|worker| match worker.calls().recv(fd, &mut out, flags) {
+        Ok(Some(())) if out.filled() > 0 => Ok(()),
+        first => receive_later(worker, fd, &mut out, (flags, first)),
     })?;
     Ok(out.filled() as i64)
 }
 
-/// Sends the caller's buffers.
+/// The same where nothing has come, or not all, as far as the last turn knows.
+#[cold]
+fn receive_later(
+    worker: &mut SeatedWorker,
+    fd: c_int,
+    out: &mut Scatter<'_, '_>,
+    (flags, mut found): (c_int, Attempt<()>),
+) -> Result<()> {
+    if out.filled() == 0 && found.is_ok() && worker.turn_if_idle() {
+        found = worker.calls().recv(fd, out, flags);
+    }
+    match found {
+        Ok(None) => {}
+        Ok(Some(())) => return Ok(()),
+        // What was filled counts, whatever came then.
+        Err(error) => return if out.filled() > 0 { Ok(()) } else { Err(error) },
+    }
+    let (nonblocking, timeout) = (worker.calls().is_nonblocking(fd)?, worker.calls().receive_timeout(fd)?);
+    let limit = patience(nonblocking || flags & libc::MSG_DONTWAIT != 0, timeout);
+    let outcome = worker.block_unless_signalled(limit, |calls, signalled| {
+        let done = calls.recv(fd, out, flags)?;
+        // A signal's handler ends the wait for more than has come.
+        Ok(done.or((signalled && out.filled() > 0).then_some(())))
+    });
+    if out.filled() > 0 { Ok(()) } else { outcome }
+}
+
+/// Sends the program's buffers.
+#[inline]
+fn transmit(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
+    if is_one_portion(Access::Read, vectors, PORTION) {
+        // SAFETY: all of it was found.
+        return unsafe { transmit_portion(fd, vectors, flags) };
+    }
+    transmit_portions(fd, vectors, flags)
+}
+
+/// The same of much, or of what is not all there: as far as it is.
+#[cold]
+fn transmit_portions(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
+    let all = bytes_of(vectors).min(MOST_BYTES);
+    let (mut sent, mut flags) = (0, flags);
+    loop {
+        let part = match portion(Access::Read, vectors, sent, PORTION) {
+            Ok(part) => part,
+            // A connection that takes nothing says so first, but for an address that can be none.
+            Err(error) if sent == 0 && memory::is_in_space(vectors) => {
+                return transmit_from(fd, &[], flags).and(Err(error));
+            }
+            Err(error) => return if sent > 0 { Ok(sent as i64) } else { Err(error) },
+        };
+        // SAFETY: this part was found.
+        match unsafe { transmit_portion(fd, &part, flags) } {
+            Ok(now) => {
+                sent += now as usize;
+                if (now as usize) < bytes_of(&part) || sent >= all {
+                    return Ok(sent as i64);
+                }
+            }
+            Err(_) if sent > 0 => return Ok(sent as i64),
+            Err(error) => return Err(error),
+        }
+        // What was sent counts: who sent some is not signalled.
+        flags |= libc::MSG_NOSIGNAL;
+    }
+}
+
+/// Sends the program's buffers, which are there.
 ///
 /// # Safety
 /// The vectors can be read.
-unsafe fn transmit(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
+unsafe fn transmit_portion(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
     // SAFETY: as the caller says.
     let slice = |vector: &iovec| match vector.iov_len {
         0 => IoSlice::new(&[]),
@@ -98,15 +239,20 @@ unsafe fn transmit(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
 
 fn transmit_from(fd: c_int, slices: &[IoSlice<'_>], flags: c_int) -> Result<i64> {
     let mut from = Gather::new(slices, MOST_BYTES);
+    let more = flags & libc::MSG_MORE != 0;
     let outcome = with(|worker| {
-        let send = |calls: &mut Calls<'_>, from: &mut Gather<'_, '_>| -> Attempt<()> { calls.send(fd, from, flags) };
-        if send(&mut worker.calls(), &mut from)?.is_some() {
-            worker.turn_if_full();
+        if worker.calls().send(fd, &mut from, flags)?.is_some() {
+            worker.leave_soon(more);
             return Ok(());
         }
         let (nonblocking, timeout) = (worker.calls().is_nonblocking(fd)?, worker.calls().send_timeout(fd)?);
         let limit = patience(nonblocking || flags & libc::MSG_DONTWAIT != 0, timeout);
-        worker.block(limit, |calls| send(calls, &mut from))
+        let outcome = worker.block_unless_signalled(limit, |calls, signalled| {
+            let done = calls.send(fd, &mut from, flags)?;
+            Ok(done.or((signalled && from.taken() > 0).then_some(())))
+        });
+        worker.leave_soon(more);
+        outcome
     });
     match (from.taken(), outcome) {
         (0, Err(error)) => {
@@ -120,7 +266,7 @@ fn transmit_from(fd: c_int, slices: &[IoSlice<'_>], flags: c_int) -> Result<i64>
 }
 
 /// SIGPIPE, as from the kernel.
-fn raise_pipe() {
+pub fn raise_pipe() {
     // SAFETY: no memory is involved.
     unsafe { libc::raise(libc::SIGPIPE) };
 }
@@ -130,7 +276,7 @@ fn raise_pipe() {
 /// # Safety
 /// As for recv(2).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+pub unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the arguments are those of `recvfrom`, without an address.
     unsafe { recvfrom(fd, buf, len, flags, core::ptr::null_mut(), core::ptr::null_mut()) }
 }
@@ -140,7 +286,7 @@ unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int
 /// # Safety
 /// As for recvfrom(2).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recvfrom(
+pub unsafe extern "C" fn recvfrom(
     fd: c_int,
     buf: *mut c_void,
     len: size_t,
@@ -149,19 +295,22 @@ unsafe extern "C" fn recvfrom(
     addr_len: *mut socklen_t,
 ) -> ssize_t {
     if !is_ours(fd) {
+        flush_before(fd, libc::POLLIN);
         return call!(SYS_recvfrom, fd, buf, len, flags, addr, addr_len) as ssize_t;
     }
-    if len > 0 && !is_plausible(buf) {
-        return result(Err(Errno(libc::EFAULT))) as ssize_t;
-    }
     let vector = iovec { iov_base: buf, iov_len: len.min(MOST_BYTES) };
-    // SAFETY: the caller gives room for `len` bytes.
-    let got = unsafe { receive(fd, &[vector], flags) };
-    if got.is_ok() && is_plausible(addr_len.cast()) {
-        // SAFETY: the caller gives a length to be changed.
-        unsafe { *addr_len = 0 };
-    }
+    let got = receive(fd, &[vector], flags);
+    let got = if addr.is_null() { got } else { got.and_then(|got| no_name(addr_len).map(|()| got)) };
     result(got) as ssize_t
+}
+
+/// Where a peer would be told there is none (Linux: `move_addr_to_user` in net/socket.c).
+fn no_name(len: *mut socklen_t) -> Result<()> {
+    // SAFETY: any number is one.
+    if unsafe { memory::read(len) }?.cast_signed() < 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    memory::write(len, 0)
 }
 
 /// `read`.
@@ -169,8 +318,9 @@ unsafe extern "C" fn recvfrom(
 /// # Safety
 /// As for read(2).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+pub unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
+        flush_before(fd, libc::POLLIN);
         return call!(SYS_read, fd, buf, len) as ssize_t;
     }
     if len == 0 {
@@ -187,15 +337,13 @@ unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     if !is_ours(fd) {
+        flush_before(fd, libc::POLLIN);
         return call!(SYS_readv, fd, iov, count) as ssize_t;
     }
-    let count = usize::try_from(count).map_err(|_| Errno(libc::EINVAL));
-    // SAFETY: the caller gives vectors that can be written to.
-    let got = unsafe {
-        count.and_then(|count| vectors(iov, count)).and_then(|vectors| {
-            if vectors.iter().all(|vector| vector.iov_len == 0) { Ok(0) } else { receive(fd, vectors, 0) }
-        })
-    };
+    // SAFETY: the program gives vectors, which no other thread of it changes meanwhile.
+    let got = unsafe { counted(iov, count) }.and_then(|vectors| {
+        if vectors.iter().all(|vector| vector.iov_len == 0) { Ok(0) } else { receive(fd, vectors, 0) }
+    });
     result(got) as ssize_t
 }
 
@@ -206,37 +354,40 @@ unsafe extern "C" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_
 #[unsafe(no_mangle)]
 unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     if !is_ours(fd) {
+        flush_before(fd, libc::POLLIN);
         return call!(SYS_recvmsg, fd, msg, flags) as ssize_t;
     }
-    if !is_plausible(msg.cast()) {
-        return result(Err(Errno(libc::EFAULT))) as ssize_t;
-    }
-    // SAFETY: the caller gives a header; its vectors can be written to.
-    let got = unsafe {
-        let msg = &mut *msg;
-        let got = vectors(msg.msg_iov, msg.msg_iovlen).and_then(|vectors| receive(fd, vectors, flags));
-        if got.is_ok() {
-            (msg.msg_flags, msg.msg_namelen) = (0, 0);
-            write_left(msg, with(|worker| Ok(worker.calls().left_to_read(fd))).ok().flatten());
-        }
-        got
-    };
-    result(got) as ssize_t
+    result(receive_message(fd, msg, flags)) as ssize_t
+}
+
+/// Receives as a header says, and writes into it what came beside bytes.
+pub fn receive_message(fd: c_int, msg: *mut msghdr, flags: c_int) -> Result<i64> {
+    // SAFETY: any bytes are a header; where it says that there is memory is looked at.
+    let mut head = unsafe { memory::read(msg) }?;
+    // SAFETY: the program gives vectors, which no other thread of it changes meanwhile.
+    let vectors = unsafe { vectors(head.msg_iov, head.msg_iovlen, libc::EMSGSIZE) }?;
+    let got = receive(fd, vectors, flags)?;
+    (head.msg_flags, head.msg_namelen) = (0, 0);
+    let left = with(|worker| Ok(worker.calls().left_to_read(fd))).ok().flatten();
+    // SAFETY: no more is written than was found there.
+    unsafe { write_left(&mut head, left) };
+    memory::write(msg, head)?;
+    Ok(got)
 }
 
 /// Adds the control message that says what is left to be read, if it is to be said and there is
 /// room (`TCP_CM_INQ`).
 ///
 /// # Safety
-/// `msg_controllen` bytes can be written at `msg_control`.
+/// What is written is the program's room for control messages, if it is there at all.
 unsafe fn write_left(msg: &mut msghdr, left: Option<c_int>) {
-    // SAFETY: the macros only count, and find the first message's place in the room that the caller
-    // vouches for, which is checked to be large enough.
+    // SAFETY: the macros only count, and find the first message's place in the room, which is checked
+    // to be there, and large enough.
     unsafe {
         let len = libc::CMSG_SPACE(size_of::<c_int>() as c_uint) as usize;
-        let room = if is_plausible(msg.msg_control) { msg.msg_controllen } else { 0 };
+        let has_room = msg.msg_controllen >= len && is_there(Access::Write, msg.msg_control, len);
         msg.msg_controllen = 0;
-        let Some(left) = left.filter(|_| room >= len) else { return };
+        let Some(left) = left.filter(|_| has_room) else { return };
         msg.msg_controllen = len;
         let head = libc::CMSG_FIRSTHDR(msg);
         (*head).cmsg_level = libc::IPPROTO_TCP;
@@ -251,12 +402,12 @@ unsafe fn write_left(msg: &mut msghdr, left: Option<c_int>) {
 /// # Safety
 /// As for send(2).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+pub unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the arguments are those of `sendto`, without an address.
     unsafe { sendto(fd, buf, len, flags, core::ptr::null(), 0) }
 }
 
-/// `sendto`: a connected stream has one peer, and the address is not looked at.
+/// `sendto`: a connected stream has one peer, and what the address says is not looked at.
 ///
 /// # Safety
 /// As for sendto(2).
@@ -272,12 +423,17 @@ unsafe extern "C" fn sendto(
     if !is_ours(fd) {
         return call!(SYS_sendto, fd, buf, len, flags, addr, addr_len) as ssize_t;
     }
-    if len > 0 && !is_plausible(buf) {
-        return result(Err(Errno(libc::EFAULT))) as ssize_t;
-    }
+    let named = if addr.is_null() { Ok(()) } else { is_name(addr, addr_len) };
     let vector = iovec { iov_base: buf.cast_mut(), iov_len: len.min(MOST_BYTES) };
-    // SAFETY: the caller gives `len` bytes.
-    result(unsafe { transmit(fd, &[vector], flags) }) as ssize_t
+    result(named.and_then(|()| transmit(fd, &[vector], flags))) as ssize_t
+}
+
+/// Whether a name could be one (Linux: `move_addr_to_kernel` in net/socket.c).
+fn is_name(at: *const sockaddr, len: socklen_t) -> Result<()> {
+    if len as usize > size_of::<sockaddr_storage>() {
+        return Err(Errno(libc::EINVAL));
+    }
+    check(Access::Read, at.cast(), len as usize)
 }
 
 /// `write`.
@@ -285,7 +441,7 @@ unsafe extern "C" fn sendto(
 /// # Safety
 /// As for write(2).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
         return call!(SYS_write, fd, buf, len) as ssize_t;
     }
@@ -302,9 +458,8 @@ unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize
     if !is_ours(fd) {
         return call!(SYS_writev, fd, iov, count) as ssize_t;
     }
-    let count = usize::try_from(count).map_err(|_| Errno(libc::EINVAL));
-    // SAFETY: the caller gives vectors that can be read.
-    let sent = unsafe { count.and_then(|count| vectors(iov, count)).and_then(|vectors| transmit(fd, vectors, 0)) };
+    // SAFETY: the program gives vectors, which no other thread of it changes meanwhile.
+    let sent = unsafe { counted(iov, count) }.and_then(|vectors| transmit(fd, vectors, 0));
     result(sent) as ssize_t
 }
 
@@ -315,172 +470,26 @@ unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     if !is_ours(fd) {
-        return call!(SYS_sendmsg, fd, msg, flags) as ssize_t;
-    }
-    if !is_plausible(msg.cast()) {
-        return result(Err(Errno(libc::EFAULT))) as ssize_t;
-    }
-    // SAFETY: the caller gives a header; its vectors can be read.
-    let sent = unsafe {
-        let msg = &*msg;
-        if msg.msg_controllen > 0 {
-            Err(Errno(libc::EINVAL))
-        } else {
-            vectors(msg.msg_iov, msg.msg_iovlen).and_then(|vectors| transmit(fd, vectors, flags))
-        }
-    };
-    result(sent) as ssize_t
-}
-
-/// Bytes of a file that are read at once.
-const CHUNK: usize = 64 * 1024;
-
-/// `sendfile`: the file is read, and sent as any bytes.
-///
-/// # Safety
-/// As for sendfile(2).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sendfile(out: c_int, file: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
-    if !is_ours(out) {
-        return call!(SYS_sendfile, out, file, offset, count) as ssize_t;
-    }
-    if !offset.is_null() && !is_plausible(offset.cast()) {
-        return result(Err(Errno(libc::EFAULT))) as ssize_t;
-    }
-    // SAFETY: the caller gives an offset to be changed, or none.
-    let start = unsafe { offset.as_ref() }.copied();
-    let outcome = with(|worker| send_file(worker, out, file, start, count.min(MOST_BYTES)));
-    if outcome == Err(Errno(libc::EPIPE)) {
-        raise_pipe();
-    }
-    if let (Ok(sent), Some(start)) = (outcome, start) {
-        // SAFETY: as above.
-        unsafe { *offset = start + sent };
-    }
-    result(outcome) as ssize_t
-}
-
-/// `sendfile64`, which is the same.
-///
-/// # Safety
-/// As for sendfile(2).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sendfile64(out: c_int, file: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
-    // SAFETY: the arguments are those of `sendfile`.
-    unsafe { sendfile(out, file, offset, count) }
-}
-
-/// Sends of a file what there is room for, from `start` or from where it stands.
-fn send_file(worker: &mut SeatedWorker, out: c_int, file: c_int, start: Option<off64_t>, count: usize) -> Result<i64> {
-    let nonblocking = worker.calls().is_nonblocking(out)?;
-    let mut buffer = Vec::new();
-    let mut sent = 0;
-    while sent < count {
-        // Nothing is read that cannot be sent: where a file stands is not to be taken back.
-        let room = worker.calls().room(out)?.min(count - sent).min(CHUNK);
-        if room == 0 {
-            if sent > 0 {
-                break;
-            }
-            let limit = patience(nonblocking, worker.calls().send_timeout(out)?);
-            // An attempt to send nothing tells what is wrong, and has us told of room.
-            worker.block(limit, |calls| {
-                let has_room = calls.room(out)? > 0;
-                let tried =
-                    if has_room { Some(()) } else { calls.send(out, &mut Gather::new(&[IoSlice::new(b"x")], 1), 0)? };
-                Ok(tried.filter(|()| has_room))
-            })?;
-            continue;
-        }
-        buffer.resize(room, 0);
-        let at = buffer.as_mut_ptr();
-        let got = match start {
-            Some(start) => call!(SYS_pread64, file, at, room, start + sent as off64_t),
-            None => call!(SYS_read, file, at, room),
+        return match is_free_of_ours(msg) {
+            Ok(()) => call!(SYS_sendmsg, fd, msg, flags) as ssize_t,
+            Err(error) => result(Err(error)) as ssize_t,
         };
-        if got < 0 {
-            return if sent > 0 { Ok(sent as i64) } else { Err(Errno(kernel::errno())) };
-        }
-        if got == 0 {
-            break;
-        }
-        let slices = [IoSlice::new(&buffer[..got as usize])];
-        let mut from = Gather::new(&slices, MOST_BYTES);
-        let outcome = worker.calls().send(out, &mut from, 0);
-        sent += from.taken();
-        if let Err(error) = outcome {
-            return if sent > 0 { Ok(sent as i64) } else { Err(error) };
-        }
-        worker.turn_if_full();
     }
-    Ok(sent as i64)
+    result(send_message(fd, msg, flags)) as ssize_t
 }
 
-/// `splice`, `tee` and `vmsplice` of a connection of ours would have to copy through a pipe: refused.
-///
-/// # Safety
-/// As for splice(2).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn splice(
-    from: c_int,
-    from_offset: *mut off64_t,
-    to: c_int,
-    to_offset: *mut off64_t,
-    len: size_t,
-    flags: c_uint,
-) -> ssize_t {
-    if is_ours(from) || is_ours(to) {
-        return result(Err(Errno(libc::EINVAL))) as ssize_t;
+/// Sends as a header says.
+pub fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Result<i64> {
+    // SAFETY: any bytes are a header; where it says that there is memory is looked at.
+    let head = unsafe { memory::read(msg) }?;
+    if !head.msg_name.is_null() {
+        is_name(head.msg_name.cast_const().cast(), head.msg_namelen)?;
     }
-    call!(SYS_splice, from, from_offset, to, to_offset, len, flags) as ssize_t
-}
-
-/// `__read_chk`, as programs that were built with checks of buffers call `read`; the check is
-/// that of the C library.
-///
-/// # Safety
-/// As for read(2).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __read_chk(fd: c_int, buf: *mut c_void, len: size_t, room: size_t) -> ssize_t {
-    check(len, room);
-    // SAFETY: the arguments are those of `read`.
-    unsafe { read(fd, buf, len) }
-}
-
-/// `__recv_chk`; likewise.
-///
-/// # Safety
-/// As for recv(2).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __recv_chk(fd: c_int, buf: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t {
-    check(len, room);
-    // SAFETY: the arguments are those of `recv`.
-    unsafe { recv(fd, buf, len, flags) }
-}
-
-/// `__recvfrom_chk`; likewise.
-///
-/// # Safety
-/// As for recvfrom(2).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __recvfrom_chk(
-    fd: c_int,
-    buf: *mut c_void,
-    len: size_t,
-    room: size_t,
-    flags: c_int,
-    addr: *mut sockaddr,
-    addr_len: *mut socklen_t,
-) -> ssize_t {
-    check(len, room);
-    // SAFETY: the arguments are those of `recvfrom`.
-    unsafe { recvfrom(fd, buf, len, flags, addr, addr_len) }
-}
-
-/// A buffer is as large as is said, or the program ends, as the C library has it.
-fn check(len: usize, room: usize) {
-    if len > room {
-        // SAFETY: it only ends the process.
-        unsafe { libc::abort() }
+    // SAFETY: the program gives vectors, which no other thread of it changes meanwhile.
+    let vectors = unsafe { vectors(head.msg_iov, head.msg_iovlen, libc::EMSGSIZE) }?;
+    if head.msg_controllen > 0 {
+        check(Access::Read, head.msg_control, head.msg_controllen)?;
+        return Err(Errno(libc::EINVAL));
     }
+    transmit(fd, vectors, flags)
 }

@@ -1,12 +1,13 @@
-//! Descriptors are closed, doubled and asked about: `close`, `dup`, `fcntl`, `ioctl`, options and
-//! addresses.
+//! Descriptors are closed, doubled and asked about: `close`, `dup`, `fcntl`, options and addresses.
 
 use crate::address;
-use crate::kernel::{self, call, int, is_plausible, result};
-use crate::listeners::bound;
-use crate::marks::{Mark, mark, marked, set_mark};
-use crate::worker::with;
-use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+use crate::kernel::{self, call, int, result};
+use crate::marks::{Mark, close_between, mark, marked, set_mark};
+use crate::memory::{self, Access, check};
+use crate::worker::{close_from_afar, end_from_afar, is_here, is_of_worker, with};
+use crate::{inherited, watches};
+use core::ffi::{c_int, c_long, c_uint, c_void};
+use core::net::SocketAddr;
 use core::ptr;
 use libc::{sockaddr, socklen_t};
 use posix::{Errno, Result};
@@ -15,21 +16,32 @@ use posix::{Errno, Result};
 pub fn let_go(fd: c_int) {
     let was = mark(fd);
     match was {
-        Mark::Foreign => return crate::watches::forget(fd),
-        Mark::Own => return,
-        _ => {}
-    }
-    set_mark(fd, Mark::Foreign);
-    if was != Mark::Listening {
-        let listened = if was == Mark::Listener { bound(fd) } else { None };
-        // In another process than the worker's there is nothing to end.
-        let _ = with(|worker| {
-            worker.calls().close(fd)?;
-            if let Some(address) = listened {
-                worker.on_listener_closed(address.port());
-            }
-            Ok(())
-        });
+        Mark::Foreign => {
+            inherited::forget(fd);
+            watches::forget(fd);
+        }
+        Mark::Own => {}
+        Mark::Listening => set_mark(fd, Mark::Foreign),
+        Mark::Connection | Mark::Listener | Mark::Set if !is_here() => {
+            set_mark(fd, Mark::Foreign);
+            end_from_afar(fd);
+        }
+        Mark::Connection | Mark::Listener | Mark::Set => {
+            // In a signal's handler amid a call the number is free when it is given to something new.
+            let _ = with(|worker| {
+                let lingers = worker.calls().lingers(fd);
+                worker.close(fd);
+                if was == Mark::Connection {
+                    worker.leave_soon(false);
+                }
+                if let Some((id, limit)) = lingers {
+                    // As the kernel has it, whether or not calls on it blocked. A signal ends it.
+                    let _ = worker.block(Some(limit), |calls| Ok(calls.has_all(id).then_some(())));
+                }
+                Ok(())
+            });
+            set_mark(fd, Mark::Foreign);
+        }
     }
 }
 
@@ -39,9 +51,11 @@ pub fn let_go(fd: c_int) {
 /// As for close(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
-    if mark(fd) == Mark::Own {
+    match mark(fd) {
         // A loop over all numbers finds nothing there.
-        return int(result(Err(Errno(libc::EBADF))));
+        Mark::Own => return int(result(Err(Errno(libc::EBADF)))),
+        Mark::Connection | Mark::Listener | Mark::Set if !is_here() && close_from_afar(fd) => return 0,
+        _ => {}
     }
     let_go(fd);
     kernel::close(fd)
@@ -57,19 +71,6 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
         marked(first, last).for_each(|(fd, _)| let_go(fd));
     }
     close_between(first, last, flags)
-}
-
-/// Closes the descriptors of a range, but for those that are this library's own.
-pub fn close_between(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    let mut from = first;
-    for (fd, _) in marked(first, last).filter(|(_, mark)| *mark == Mark::Own) {
-        let own = fd.cast_unsigned();
-        if own > from && call!(SYS_close_range, from, own - 1, flags) < 0 {
-            return -1;
-        }
-        from = own + 1;
-    }
-    if from > last && from > first { 0 } else { int(call!(SYS_close_range, from, last, flags)) }
 }
 
 /// `dup`.
@@ -119,7 +120,9 @@ fn doubled(fd: c_int, new: c_int) -> c_int {
     if new < 0 || matches!(what, Mark::Foreign | Mark::Own) {
         return new;
     }
-    if what == Mark::Listening || with(|worker| worker.calls().dup(fd, new)).is_ok() {
+    let is_doubled = what == Mark::Listening || with(|worker| worker.calls().dup(fd, new)).is_ok();
+    // Of its parent's a child has nothing but the number, and is told so.
+    if is_doubled || (is_of_worker() && what == Mark::Connection) {
         set_mark(new, what);
     }
     new
@@ -162,44 +165,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_i
     unsafe { fcntl(fd, command, argument) }
 }
 
-/// Linux: include/uapi/linux/sockios.h.
-const SIOCOUTQNSD: c_ulong = 0x894b;
-
-/// `ioctl`; variadic as `fcntl` is.
-///
-/// # Safety
-/// As for ioctl(2).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
-    if mark(fd) != Mark::Connection {
-        return int(call!(SYS_ioctl, fd, request, argument));
-    }
-    let outcome: Result<Option<usize>> = with(|worker| {
-        let mut calls = worker.calls();
-        Ok(Some(match request {
-            _ if !is_plausible(argument.cast()) => return Err(Errno(libc::EFAULT)),
-            libc::FIONBIO => {
-                // SAFETY: the request reads a number, which the caller has there.
-                let on = unsafe { *argument } != 0;
-                calls.set_nonblocking(fd, on)?;
-                return Ok(None);
-            }
-            libc::FIONREAD => calls.readable(fd)?,
-            libc::TIOCOUTQ => calls.unacknowledged(fd)?,
-            SIOCOUTQNSD => calls.unsent(fd)?,
-            _ => return Err(Errno(libc::ENOTTY)),
-        }))
-    });
-    int(result(outcome.map(|count| {
-        if let Some(count) = count {
-            // SAFETY: for these requests the caller has room for a number there.
-            unsafe { *argument = c_int::try_from(count).unwrap_or(c_int::MAX) };
-        }
-        0
-    })))
-}
-
-/// `getsockopt`.
+/// `getsockopt`: what a program may ask for until it changes is looked at anew.
 ///
 /// # Safety
 /// As for getsockopt(2).
@@ -214,24 +180,22 @@ unsafe extern "C" fn getsockopt(
     if mark(fd) != Mark::Connection {
         return int(call!(SYS_getsockopt, fd, level, name, value, len));
     }
-    if !is_plausible(value) || !is_plausible(len.cast()) {
-        return int(result(Err(Errno(libc::EFAULT))));
-    }
-    // SAFETY: the caller gives a length to be changed.
-    let room = unsafe { *len };
-    if (room as c_int) < 0 {
-        return int(result(Err(Errno(libc::EINVAL))));
-    }
-    let room = room as usize;
-    int(result(with(|worker| worker.calls().option(fd, level, name, room)).map(|option| {
-        let count = option.len().min(room);
-        // SAFETY: the caller gives room for so many bytes, and the length is its own.
-        unsafe {
-            ptr::copy_nonoverlapping(option.as_ptr(), value.cast(), count);
-            *len = count as socklen_t;
-        }
-        0
-    })))
+    int(result(tell_option(fd, (level, name), value, len).map(|()| 0)))
+}
+
+fn tell_option(fd: c_int, (level, name): (c_int, c_int), value: *mut c_void, len: *mut socklen_t) -> Result<()> {
+    // SAFETY: any number is one.
+    let room = unsafe { memory::read(len) }?;
+    let room = usize::try_from(room.cast_signed()).map_err(|_| Errno(libc::EINVAL))?;
+    let option = with(|worker| {
+        worker.turn_if_stale();
+        worker.calls().option(fd, level, name, room)
+    })?;
+    let count = option.len().min(room);
+    check(Access::Write, value, count)?;
+    // SAFETY: so many bytes were found there, and the option is ours.
+    unsafe { ptr::copy_nonoverlapping(option.as_ptr(), value.cast(), count) };
+    memory::write(len, count as socklen_t)
 }
 
 /// Longest value of an option that means anything here.
@@ -253,22 +217,29 @@ unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *co
             return done;
         }
     }
-    if (len as c_int) < 0 {
-        return int(result(Err(Errno(libc::EINVAL))));
-    }
-    if !is_plausible(value) {
-        return int(result(Err(Errno(libc::EFAULT))));
-    }
-    let mut copy = [0u8; LONGEST_OPTION];
-    let count = (len as usize).min(LONGEST_OPTION);
-    // SAFETY: the caller has so many bytes there.
-    unsafe { ptr::copy_nonoverlapping(value.cast(), copy.as_mut_ptr(), count) };
-    let set = with(|worker| worker.calls().set_option(fd, level, name, &copy[..count]));
-    match (what, set) {
+    match (what, set_option(fd, (level, name), value, len)) {
         // The kernel took it: what it does not mean here is harmless at a listener.
         (Mark::Listener, _) => 0,
         (_, set) => int(result(set.map(|()| 0))),
     }
+}
+
+fn set_option(fd: c_int, (level, name): (c_int, c_int), value: *const c_void, len: socklen_t) -> Result<()> {
+    let count = usize::try_from(len.cast_signed()).map_err(|_| Errno(libc::EINVAL))?.min(LONGEST_OPTION);
+    check(Access::Read, value, count)?;
+    let mut copy = [0u8; LONGEST_OPTION];
+    // SAFETY: so many bytes were found there.
+    unsafe { ptr::copy_nonoverlapping(value.cast(), copy.as_mut_ptr(), count) };
+    with(|worker| {
+        worker.calls().set_option(fd, level, name, &copy[..count])?;
+        // What was held back may leave.
+        if (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK)
+            || (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY)
+        {
+            worker.leave_soon(false);
+        }
+        Ok(())
+    })
 }
 
 /// `getsockname`.
@@ -284,8 +255,7 @@ unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut sockl
         let calls = worker.calls();
         Ok((calls.local_address(fd)?, calls.is_v6(fd)?))
     });
-    // SAFETY: the caller gives room for an address and its length.
-    unsafe { tell(found, addr, len) }
+    tell(found, addr, len)
 }
 
 /// `getpeername`.
@@ -298,37 +268,38 @@ unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut sockl
         return int(call!(SYS_getpeername, fd, addr, len));
     }
     let found = with(|worker| {
-        let calls = worker.calls();
-        Ok((calls.peer_address(fd)?, calls.is_v6(fd)?))
+        let found = match worker.calls().peer_address(fd) {
+            // It may be connected by now.
+            Err(Errno(libc::ENOTCONN)) if worker.turn_if_stale() => worker.calls().peer_address(fd),
+            found => found,
+        };
+        Ok((found?, worker.calls().is_v6(fd)?))
     });
-    // SAFETY: the caller gives room for an address and its length.
-    unsafe { tell(found, addr, len) }
+    tell(found, addr, len)
 }
 
 /// Writes an address to the caller.
-///
-/// # Safety
-/// `len` can be read and written, and so many bytes at `addr`, where they are not null.
-unsafe fn tell(found: Result<(core::net::SocketAddr, bool)>, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    if !is_plausible(addr.cast()) || !is_plausible(len.cast()) {
-        return int(result(Err(Errno(libc::EFAULT))));
-    }
-    int(result(found.map(|(address, v6)| {
-        // SAFETY: as the caller says.
-        unsafe { address::write(address, v6, addr, len) };
-        0
-    })))
+fn tell(found: Result<(SocketAddr, bool)>, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    int(result(found.and_then(|(address, v6)| address::write(address, v6, addr, len)).map(|()| 0)))
 }
 
-/// `shutdown`.
+/// `shutdown`. A listener that is shut down is none any more, in this process and, by the kernel's
+/// socket, for whoever looks at it next; it may listen again.
 ///
 /// # Safety
 /// As for shutdown(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     match mark(fd) {
-        Mark::Connection => int(result(with(|worker| worker.calls().shutdown(fd, how)).map(|()| 0))),
-        Mark::Listener if how != libc::SHUT_WR => {
+        Mark::Connection => {
+            let done = with(|worker| {
+                let done = worker.calls().shutdown(fd, how);
+                worker.leave_soon(false);
+                done
+            });
+            int(result(done.map(|()| 0)))
+        }
+        Mark::Listener | Mark::Listening if matches!(how, libc::SHUT_RD | libc::SHUT_RDWR) => {
             let_go(fd);
             int(call!(SYS_shutdown, fd, how))
         }

@@ -65,6 +65,18 @@ impl Told<'_> {
     }
 }
 
+/// What is to be said of frames that were lost between workers, if any were.
+pub fn losses(passing: &PassingCounters) -> Option<String> {
+    let PassingCounters { ring_full, limited, nonsense, passed, .. } = *passing;
+    (ring_full + limited + nonsense > 0).then(|| {
+        format!(
+            "process {} lost frames between workers: {ring_full} of {passed} that were another's, for its ring was \
+             full; {limited} were not told to all; {nonsense} rings held nonsense",
+            std::process::id()
+        )
+    })
+}
+
 /// The worker's column of the page.
 pub struct Column {
     writer: Writer,

@@ -4,17 +4,17 @@ use crate::any_link::{AnyLink, memif_queues, xdp_queues};
 use core::ffi::c_int;
 use core::fmt::Display;
 use core::net::{IpAddr, SocketAddr};
-use link::Reopened;
+use link::{Capabilities, Reopened};
 use page::Writer;
 use posix::Ledger;
 use seats::Terms;
 use sharing::{QueueSet, SharedMemory, seat_of_port};
-use stack::{ReturnPath, Seeds};
+use stack::{Address, Config, LinkOffload, ReturnPath, Seeds, Stack};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use tap::Tap;
-use wire::Mac;
+use wire::{Mac, Time};
 
 /// What the keeper gave: the seat's number and what its driver says, the memory of all seats, what
 /// wakes each of them, and the link's own descriptors.
@@ -47,8 +47,10 @@ impl Given {
         }
         let descriptors = rest.split_off(memory.seats());
         let of_link = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-        // Over memif the description begins with it, and no other link has more than one.
-        let epoch = text.split(' ').next().and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
+        // Over memif the description begins with it, and no other link has more than one: a TAP device's
+        // begins with another number.
+        let epoch = text.split(' ').next().filter(|_| terms.link.starts_with("memif"));
+        let epoch = epoch.and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
         let shared = Reopened { text: text.to_owned(), descriptors };
         let link = open_link(terms, shared, &memory, number)?;
         Ok(Self { number, memory, bells: rest, page, link, of_link, epoch })
@@ -118,6 +120,20 @@ pub fn mac_of(terms: &Terms) -> Mac {
     };
     // Locally administered, of one station (IEEE 802-2014 clause 8.2.2).
     Mac([0x02, 0x4e, last[0], last[1], last[2], last[3]])
+}
+
+/// A stack with the addresses of this process, over a link that can do this.
+pub fn new_stack(terms: &Terms, (mac, capabilities): (Mac, &Capabilities), seeds: &Seeds, now: Time) -> Stack {
+    let mut config = Config::new(mac, capabilities.mtu);
+    let own = terms.addresses.iter().map(|own| Address { ip: own.address, prefix_len: own.prefix });
+    config.addresses = own.collect();
+    config.gateways.clone_from(&terms.gateways);
+    config.shared_frames = capabilities.shared_frames;
+    config.tcp = tcp::Config { nagle: true, ..tcp::Config::default() };
+    config.detection = stack::Detection::Announce;
+    config.steered = true;
+    let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
+    Stack::new(config, offload, seeds, now)
 }
 
 /// The same for all workers: sequence numbers, timestamps and cookies go on where a connection's

@@ -2,7 +2,8 @@
 //!
 //! Each sets `errno` as the C library's own does.
 
-use core::ffi::{c_int, c_long, c_void};
+use core::ffi::{CStr, c_int, c_long, c_void};
+use core::ptr;
 use posix::{Errno, Result};
 
 /// Makes a system call.
@@ -45,16 +46,56 @@ pub fn is_nonblocking(fd: c_int) -> bool {
     call!(SYS_fcntl, fd, libc::F_GETFL, 0) & c_long::from(libc::O_NONBLOCK) != 0
 }
 
-/// A descriptor that nothing can be done with but to close it: its number is taken.
-pub fn placeholder() -> Result<c_int> {
-    let flags = libc::O_PATH | libc::O_CLOEXEC;
-    let fd = int(call!(SYS_openat, libc::AT_FDCWD, c"/".as_ptr(), flags, 0));
-    if fd < 0 { Err(Errno(errno())) } else { Ok(fd) }
+/// Whether a descriptor is an epoll set, which does not watch `nobody`.
+///
+/// # Errors
+/// The kernel's: it refuses a descriptor that nobody has by `EBADF`, and then by `EINVAL` what is no
+/// set.
+pub fn is_set(fd: c_int, nobody: c_int) -> Result<()> {
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    let found = call!(SYS_epoll_ctl, fd, libc::EPOLL_CTL_DEL, nobody, &raw mut event);
+    match errno() {
+        errno if found < 0 && errno != libc::ENOENT => Err(Errno(errno)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a descriptor is ready, or has an error; a file always is.
+pub fn is_ready(fd: c_int, events: i16) -> bool {
+    let mut entry = libc::pollfd { fd, events, revents: 0 };
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    call!(SYS_ppoll, &raw mut entry, 1, &raw const now, 0usize, 8usize) != 0
 }
 
 /// Closes a descriptor of the kernel's.
 pub fn close(fd: c_int) -> c_int {
     int(call!(SYS_close, fd))
+}
+
+/// The function of this name that comes after this library's own: mostly the C library's.
+pub fn next(name: &CStr) -> Option<ptr::NonNull<c_void>> {
+    // SAFETY: the name is a string.
+    ptr::NonNull::new(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
+}
+
+/// Whether a signal does to this process what it does by default.
+pub fn is_default(signal: c_int) -> bool {
+    // SAFETY: zeros are a valid action, which the call fills; nothing is changed.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_DFL
+    }
+}
+
+/// Has a signal ignored, do what it does by default, or call a function that may be called at any time.
+pub fn set_handler(signal: c_int, handler: libc::sighandler_t) {
+    // SAFETY: zeros are a valid action, with no flags and an empty mask; the handler is one of those.
+    // Fails for signals that the C library keeps for itself, which have handlers of its own.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler;
+        libc::sigaction(signal, &raw const action, ptr::null_mut());
+    }
 }
 
 /// A C result: -1 and `errno` on failure.
@@ -65,28 +106,35 @@ pub fn result(outcome: Result<i64>) -> i64 {
     })
 }
 
-/// Whether memory may be at an address: not at null, nor where no program of this machine has any.
-pub fn is_plausible(at: *const c_void) -> bool {
-    let address = at.addr();
-    address != 0 && address >> 47 == 0
-}
-
 /// Whether some process listens on a port, by the kernel's tables of this network namespace: the
 /// same listening socket, which it had from a common parent, or one of its own. Not if nobody can
 /// tell.
 pub fn is_listened_on(port: u16) -> bool {
-    // Documentation/networking/proc_net_tcp.rst: the second word is ADDRESS:PORT and the fourth the
-    // state, all in hexadecimal; 0A listens. Listeners come first.
+    let is_it = |line: &str| listening(line) == Some(port);
+    tables().any(|table| table.lines().skip(1).any(is_it))
+}
+
+/// All such ports.
+pub fn listened_on() -> Vec<u16> {
+    let mut ports: Vec<u16> =
+        tables().flat_map(|table| table.lines().filter_map(listening).collect::<Vec<_>>()).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
+}
+
+fn tables() -> impl Iterator<Item = String> {
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().filter_map(|table| std::fs::read_to_string(table).ok())
+}
+
+/// The port of a line of these tables, if it is a listener's. Documentation/networking/proc_net_tcp.rst:
+/// the second word is ADDRESS:PORT and the fourth the state, all in hexadecimal; 0A listens. Listeners
+/// come first.
+fn listening(line: &str) -> Option<u16> {
     const LISTENS: &str = "0A";
-    let is_it = |line: &str| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let local = words.next().and_then(|address| address.rsplit(':').next());
-        local.is_some_and(|local| u16::from_str_radix(local, 16) == Ok(port)) && words.nth(1) == Some(LISTENS)
-    };
-    ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
-        .iter()
-        .filter_map(|table| std::fs::read_to_string(table).ok())
-        .any(|table| table.lines().skip(1).any(is_it))
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let port = u16::from_str_radix(words.next()?.rsplit(':').next()?, 16).ok()?;
+    (words.nth(1)? == LISTENS).then_some(port)
 }
 
 #[cfg(test)]
@@ -101,7 +149,7 @@ mod tests {
             let port = listener.local_addr().unwrap().port();
             let shared = listener.try_clone().unwrap();
             drop(listener);
-            assert!(is_listened_on(port));
+            assert!(is_listened_on(port) && listened_on().contains(&port));
             drop(shared);
             assert!(!is_listened_on(port));
         }

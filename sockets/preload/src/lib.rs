@@ -18,26 +18,50 @@
 //!   process that only listens, such as nginx's master, never does.
 //! - A **connection's descriptor** is one of the kernel's that nothing can be done with (`O_PATH`):
 //!   its number is nobody else's.
-//! - A child that fork(2) makes of a worker owns nothing of it.
+//! - A child that fork(2) makes of a worker owns nothing of it but listeners.
+//! - A worker that **ends** leaves what its peers have not taken to a child of its own. One that is
+//!   killed is seen by the keeper, and its peers are reset.
 //!
 //! One thread of a process, the one that took the seat, has the connections; calls of others on
-//! them fail with `EOPNOTSUPP`, and the operator is told.
+//! them fail with `EOPNOTSUPP`, and the operator is told. They may close what they cannot use. While it
+//! is in no call of ours, the **deputy**, a thread of this library's, takes the stack's turns.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("`fcntl` and `ioctl` rely on how x86-64 and AArch64 Linux pass variadic arguments");
 
 mod address;
+mod afar;
 mod any_link;
+mod checked;
+mod controls;
 mod data;
+mod deputy;
 mod descriptors;
+mod ending;
+mod executing;
 mod figures;
+mod files;
+mod flushing;
 mod given;
+mod inherited;
 mod kernel;
 mod listeners;
+mod many;
 mod marks;
+mod memory;
+mod next;
 mod opening;
+mod place;
+mod placeholders;
+mod printing;
 mod process;
+mod refusals;
+mod resting;
+mod rights;
 mod selecting;
+mod signals;
+mod streams;
+mod waited;
 mod watches;
 mod watching;
 mod worker;

@@ -1,12 +1,10 @@
 //! Listeners: the kernel's sockets, whose connections come by our stack.
 
-use crate::address;
-use crate::kernel::{self, call};
+use crate::address::bound;
+use crate::kernel;
 use crate::marks::{Mark, mark, set_mark};
 use crate::worker::{self, Place, place, with};
 use core::ffi::c_int;
-use core::net::SocketAddr;
-use libc::{sockaddr_storage, socklen_t};
 use posix::{Adopted, Result};
 use seats::Ask;
 use std::os::fd::BorrowedFd;
@@ -16,18 +14,6 @@ pub fn is_stream(fd: c_int) -> bool {
     let domain = kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN);
     matches!(domain, Some(libc::AF_INET | libc::AF_INET6))
         && kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
-}
-
-/// What a socket of the kernel is bound to.
-pub fn bound(fd: c_int) -> Option<SocketAddr> {
-    // SAFETY: zeros are a valid storage.
-    let mut storage: sockaddr_storage = unsafe { core::mem::zeroed() };
-    let mut len = size_of::<sockaddr_storage>() as socklen_t;
-    if call!(SYS_getsockname, fd, &raw mut storage, &raw mut len) < 0 {
-        return None;
-    }
-    // SAFETY: the storage is a local of at least the length that the kernel says.
-    unsafe { address::read((&raw const storage).cast(), len) }.ok()
 }
 
 /// Whether a listening socket of the kernel is one whose connections are to come by our stack.

@@ -1,5 +1,7 @@
 //! What each descriptor of this process is, as one look says.
 
+use crate::kernel::{call, int};
+use core::ffi::{c_int, c_uint};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// What a descriptor is to us.
@@ -55,4 +57,17 @@ pub fn set_mark(fd: i32, mark: Mark) {
 pub fn marked(first: u32, last: u32) -> impl Iterator<Item = (i32, Mark)> {
     let last = last.min(HIGHEST.load(Ordering::Relaxed));
     (first..=last).map(|fd| (fd as i32, mark(fd as i32))).filter(|(_, mark)| *mark != Mark::Foreign)
+}
+
+/// Closes the descriptors of a range, but for those that are this library's own.
+pub fn close_between(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let mut from = first;
+    for (fd, _) in marked(first, last).filter(|(_, mark)| *mark == Mark::Own) {
+        let own = fd.cast_unsigned();
+        if own > from && call!(SYS_close_range, from, own - 1, flags) < 0 {
+            return -1;
+        }
+        from = own + 1;
+    }
+    if from > last && from > first { 0 } else { int(call!(SYS_close_range, from, last, flags)) }
 }

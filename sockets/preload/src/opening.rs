@@ -1,13 +1,16 @@
 //! Sockets begin: `bind`, `listen`, `accept`, `connect`.
 
-use crate::address;
+use crate::address::{self, bound};
+use crate::descriptors::let_go;
+use crate::flushing::flush_before;
 use crate::kernel::{self, call, int, result};
 use crate::listeners::{adopt, is_stream, is_to_be_ours, share};
 use crate::marks::{Mark, mark, set_mark};
+use crate::placeholders::placeholder;
 use crate::watching::watch_ours;
-use crate::worker::{self, patience, place, with};
+use crate::worker::{self, patience, place, reset_from_afar, with};
 use core::ffi::c_int;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use libc::{sockaddr, socklen_t};
 use posix::{Errno, Result};
 
@@ -19,8 +22,7 @@ use posix::{Errno, Result};
 unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     if let Some(place) = place()
         && mark(fd) == Mark::Foreign
-        // SAFETY: the caller gives an address of this length; a null one is refused.
-        && let Ok(address) = unsafe { address::read(addr, len) }
+        && let Ok(address) = address::read(addr, len)
         && place.terms.has(address.ip())
         && is_stream(fd)
     {
@@ -56,14 +58,21 @@ unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
     match mark(fd) {
-        Mark::Foreign | Mark::Set | Mark::Own => int(call!(SYS_accept4, fd, addr, len, flags)),
+        Mark::Foreign | Mark::Set | Mark::Own => {
+            flush_before(fd, libc::POLLIN);
+            int(call!(SYS_accept4, fd, addr, len, flags))
+        }
         Mark::Connection => int(result(Err(Errno(libc::EINVAL)))),
         Mark::Listener | Mark::Listening => {
             let accepted = accept_ours(fd, flags);
-            int(result(accepted.map(|(new, peer, v6)| {
-                // SAFETY: the caller gives room for an address and its length, or null.
-                unsafe { address::write(peer, v6, addr, len) };
-                new.into()
+            int(result(accepted.and_then(|(new, peer, v6)| {
+                // Who cannot be told of the peer has no connection (Linux: `do_accept` in net/socket.c).
+                let told = if addr.is_null() { Ok(()) } else { address::write(peer, v6, addr, len) };
+                told.inspect_err(|_| {
+                    let_go(new);
+                    kernel::close(new);
+                })?;
+                Ok(new.into())
             })))
         }
     }
@@ -74,13 +83,15 @@ fn accept_ours(fd: c_int, flags: c_int) -> Result<(c_int, SocketAddr, bool)> {
         return Err(Errno(libc::EINVAL));
     }
     adopt(fd)?;
-    with(|worker| {
+    let accepted = with(|worker| {
         // A listener's flag is the kernel's: another process may have set it.
         if !worker.calls().has_waiting(fd)? {
             let limit = patience(kernel::is_nonblocking(fd), worker.calls().receive_timeout(fd)?);
             worker.block(limit, |calls| Ok(calls.has_waiting(fd)?.then_some(())))?;
         }
-        let new = kernel::placeholder()?;
+        let new = placeholder(flags & libc::SOCK_CLOEXEC != 0)?;
+        // What another thread has closed under this number is not what is accepted.
+        worker.close_for_others();
         match worker.calls().accept(fd, new, flags & libc::SOCK_NONBLOCK != 0) {
             Ok(Some(peer)) => {
                 set_mark(new, Mark::Connection);
@@ -92,7 +103,12 @@ fn accept_ours(fd: c_int, flags: c_int) -> Result<(c_int, SocketAddr, bool)> {
                 Err(outcome.err().unwrap_or(Errno(libc::EAGAIN)))
             }
         }
-    })
+    });
+    if accepted.is_err() && !worker::is_here() {
+        // Another thread's, which its client is not to wait for.
+        reset_from_afar(fd);
+    }
+    accepted
 }
 
 /// `accept`.
@@ -120,11 +136,10 @@ fn is_over_link(to: IpAddr) -> bool {
 /// As for connect(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-    // SAFETY: the caller gives an address of this length; a null one is refused.
-    let to = unsafe { address::read(addr, len) };
+    let to = address::read(addr, len);
     let ours = mark(fd) == Mark::Connection;
     match to {
-        Ok(to) if ours || (mark(fd) == Mark::Foreign && is_over_link(to.ip()) && is_stream(fd)) => {
+        Ok(to) if ours || (mark(fd) == Mark::Foreign && is_over_link(to.ip()) && is_stream(fd) && is_from_link(fd)) => {
             int(result(connect_ours(fd, to, ours).map(|()| 0)))
         }
         Err(Errno(libc::EAFNOSUPPORT)) if ours => int(result(with(|worker| worker.calls().disconnect(fd)).map(|()| 0))),
@@ -155,15 +170,51 @@ fn connect_ours(fd: c_int, to: SocketAddr, ours: bool) -> Result<()> {
     })
 }
 
+/// Whether a socket of the kernel may connect over our link: one that is bound to an address of the
+/// kernel's alone is the kernel's.
+fn is_from_link(fd: c_int) -> bool {
+    let from = bound(fd).map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |bound| bound.ip());
+    from.is_unspecified() || place().is_some_and(|place| place.terms.has(from))
+}
+
+/// Options that a socket takes along when it becomes one of ours: programs set them before they
+/// connect. Each as long as it is at most.
+const CARRIED: [(c_int, c_int, usize); 12] = [
+    (libc::SOL_SOCKET, libc::SO_REUSEADDR, 4),
+    (libc::SOL_SOCKET, libc::SO_REUSEPORT, 4),
+    (libc::SOL_SOCKET, libc::SO_LINGER, 8),
+    (libc::SOL_SOCKET, libc::SO_RCVTIMEO, 16),
+    (libc::SOL_SOCKET, libc::SO_SNDTIMEO, 16),
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY, 4),
+    (libc::IPPROTO_TCP, libc::TCP_CORK, 4),
+    (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 4),
+    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, 4),
+    (libc::IPPROTO_TCP, libc::TCP_INQ, 4),
+    (libc::IPPROTO_IP, libc::IP_TOS, 4),
+    (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, 4),
+];
+
+/// The options of a socket of the kernel that were set, as far as they are carried on.
+fn options_of(fd: c_int) -> Vec<(c_int, c_int, Vec<u8>)> {
+    let option = |(level, name, room): (c_int, c_int, usize)| {
+        let mut value = vec![0u8; room];
+        let mut len = room as socklen_t;
+        let got = call!(SYS_getsockopt, fd, level, name, value.as_mut_ptr(), &raw mut len);
+        value.truncate(len as usize);
+        (got == 0 && value.iter().any(|byte| *byte != 0)).then_some((level, name, value))
+    };
+    CARRIED.into_iter().filter_map(option).collect()
+}
+
 /// A fresh socket of the kernel becomes one of ours, with the options that programs set before they
-/// connect. What watched it watches ours.
+/// connect, and bound to what it was. What watched it watches ours.
 fn take_over(fd: c_int) -> Result<()> {
     let v6 = kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
     let nonblocking = kernel::is_nonblocking(fd);
-    let no_delay = kernel::number_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) == Some(1);
     let cloexec = call!(SYS_fcntl, fd, libc::F_GETFD, 0) & i64::from(libc::FD_CLOEXEC) != 0;
+    let (options, bound) = (options_of(fd), bound(fd).filter(|bound| bound.port() != 0));
     let watches = crate::watches::take(fd);
-    let new = kernel::placeholder()?;
+    let new = placeholder(true)?;
     let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
     let moved = call!(SYS_dup3, new, fd, flags);
     let failed = kernel::errno();
@@ -175,10 +226,10 @@ fn take_over(fd: c_int) -> Result<()> {
     with(|worker| {
         let mut calls = worker.calls();
         calls.socket(fd, v6, nonblocking);
-        if no_delay {
-            calls.set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32.to_ne_bytes())?;
+        for (level, name, value) in &options {
+            calls.set_option(fd, *level, *name, value)?;
         }
-        Ok(())
+        bound.map_or(Ok(()), |bound| calls.bind(fd, bound))
     })?;
     watches.into_iter().try_for_each(|watch| watch_ours(watch.set, libc::EPOLL_CTL_ADD, fd, watch.events, watch.data))
 }

@@ -1,14 +1,29 @@
 //! The process begins, and has children.
 
-use crate::descriptors::{close_between, let_go};
-use crate::kernel::{self, call, int};
-use crate::marks::{Mark, marked, set_mark};
-use crate::worker::{self, Place, place};
-use core::ffi::{CStr, c_char, c_int};
+use crate::deputy;
+use crate::descriptors::let_go;
+use crate::ending::end_lost;
+use crate::executing::keep_variables;
+use crate::inherited;
+use crate::kernel::{self, call};
+use crate::marks::{Mark, close_between, marked, set_mark};
+use crate::placeholders;
+use crate::worker::{self, Place, is_heir, is_here, place, watched_listeners};
+use core::ffi::{CStr, c_int};
 use libc::pid_t;
-use seats::{CHANNEL, TERMS, Terms};
+use seats::{CHANNEL, ENDS_LOST, LIBRARY_WORDS, TERMS, Terms, VERSION};
 use std::ffi::CString;
-use std::sync::OnceLock;
+
+/// By what this library is known ([`seats::LIBRARY_SYMBOL`]): words and its version, between zeros.
+#[unsafe(export_name = "nearside_preload_version")]
+static LIBRARY: [u8; LIBRARY_WORDS.len() + VERSION.len() + 2] = {
+    let mut text = [0; LIBRARY_WORDS.len() + VERSION.len() + 2];
+    let (_, behind) = text.split_at_mut(1);
+    let (words, version) = behind.split_at_mut(LIBRARY_WORDS.len());
+    words.copy_from_slice(LIBRARY_WORDS.as_bytes());
+    version.split_at_mut(VERSION.len()).0.copy_from_slice(VERSION.as_bytes());
+    text
+};
 
 /// Called by the dynamic linker before the program begins.
 #[used]
@@ -19,68 +34,19 @@ extern "C" fn begin() {
     // The program may take its environment away later: what it says is read now.
     if let Some(place) = place_from_environment() {
         let kept = OWN.iter().filter_map(|name| CString::new(format!("{name}={}", variable(name)?)).ok());
-        KEPT.get_or_init(|| kept.collect());
+        keep_variables(kept);
         set_mark(place.channel, Mark::Own);
         worker::set_place(place);
-        // SAFETY: the function is one of this library, which is not unloaded.
-        unsafe { libc::pthread_atfork(None, None, Some(on_child)) };
+        if variable(ENDS_LOST).is_some() {
+            end_lost();
+        }
+        // SAFETY: the functions are of this library, which is not unloaded.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(on_child)) };
     }
 }
 
 /// What a program that is started by one of ours needs in its environment, to be on our stack, too.
 const OWN: [&str; 3] = ["LD_PRELOAD", CHANNEL, TERMS];
-
-/// The same as this process had it, `NAME=value` each.
-static KEPT: OnceLock<Vec<CString>> = OnceLock::new();
-
-/// Variables of an environment that is put together without taking memory: a child of many threads
-/// may not.
-const MOST_VARIABLES: usize = 1024;
-
-/// `execve`: programs that make their environment themselves (nginx, when it changes its binary)
-/// leave out what they do not know.
-///
-/// # Safety
-/// As for execve(2).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn execve(
-    path: *const c_char,
-    arguments: *const *const c_char,
-    environment: *const *const c_char,
-) -> c_int {
-    let mut whole = [core::ptr::null::<c_char>(); MOST_VARIABLES];
-    let mut count = 0;
-    if let Some(kept) = KEPT.get()
-        && !environment.is_null()
-    {
-        // SAFETY: the caller gives an environment, which ends with a null.
-        while let Some(variable) = unsafe { environment.add(count).read().as_ref() }
-            && count + kept.len() + 1 < MOST_VARIABLES
-        {
-            whole[count] = variable;
-            count += 1;
-        }
-        let given = count;
-        for one in kept {
-            let name = one.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default();
-            let is_it = |variable: &*const c_char| {
-                // SAFETY: the variables are the caller's strings.
-                let variable = unsafe { CStr::from_ptr(*variable) }.to_bytes();
-                variable.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'='))
-            };
-            if !whole[..given].iter().any(is_it) {
-                whole[count] = one.as_ptr();
-                count += 1;
-            }
-        }
-        // SAFETY: it is read where the caller's environment goes on, or ends.
-        if unsafe { environment.add(given).read() }.is_null() {
-            return int(call!(SYS_execve, path, arguments, whole.as_ptr()));
-        }
-        // More variables than are looked at: as they came.
-    }
-    int(call!(SYS_execve, path, arguments, environment))
-}
 
 fn place_from_environment() -> Option<Place> {
     let channel: c_int = variable(CHANNEL)?.parse().ok()?;
@@ -103,12 +69,38 @@ fn variable(name: &str) -> Option<String> {
     Some(unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
 }
 
-/// A child owns nothing of its parent's connections; listeners are its own, too.
+extern "C" fn before_fork() {
+    if is_here() {
+        deputy::begin_fork();
+    }
+}
+
+extern "C" fn after_fork() {
+    if is_here() {
+        deputy::end_fork();
+    }
+}
+
+/// A child owns nothing of its parent's connections; listeners are its own, too, and sets that watch
+/// nothing else.
 extern "C" fn on_child() {
+    if is_heir() {
+        return;
+    }
+    deputy::forget();
+    for (fd, _) in marked(0, u32::MAX).filter(|(_, mark)| *mark == Mark::Set) {
+        if let Some(listeners) = watched_listeners(fd) {
+            inherited::note(fd, listeners);
+            set_mark(fd, Mark::Foreign);
+        }
+    }
     worker::forget();
+    placeholders::forget();
     for (fd, mark) in marked(0, u32::MAX) {
         match mark {
-            Mark::Connection | Mark::Set => set_mark(fd, Mark::Foreign),
+            // Calls on them fail by that, and the operator is told: the child has no worker that knows
+            // them.
+            Mark::Connection | Mark::Set => {}
             Mark::Listener => set_mark(fd, Mark::Listening),
             Mark::Own if place().is_some_and(|place| place.channel != fd) => {
                 // The seat is free when its process ends, whatever children it has.

@@ -1,15 +1,16 @@
 //! `select` and `pselect`, by what `poll` says (Linux: `do_select` in fs/select.c).
 
-use crate::kernel::{self, call, int, is_plausible, result, set_errno};
-use crate::marks::Mark;
-use crate::watching::{duration, poll_all};
+use crate::kernel::{self, call, int, result, set_errno};
+use crate::marks::{MOST, Mark};
+use crate::memory::{self, Access, is_there};
+use crate::watching::{given, poll_all};
 use crate::worker::is_here;
 use core::ffi::{c_int, c_long};
 use core::ptr;
 use core::time::Duration;
 use cpu::Clock;
 use libc::{fd_set, pollfd, sigset_t, timespec, timeval};
-use posix::Errno;
+use posix::{Errno, Result};
 
 /// What makes a descriptor ready in each of the three sets (Linux: `POLLIN_SET`, `POLLOUT_SET` and
 /// `POLLEX_SET`).
@@ -62,24 +63,34 @@ unsafe extern "C" fn select(
     if !is_concerned() {
         return int(call!(SYS_select, count, read, write, except, time));
     }
-    // SAFETY: the caller gives a time to be changed, or none.
-    let given = unsafe { time.as_mut() };
-    let until = match &given {
-        None => None,
-        Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => return int(result(Err(Errno(libc::EINVAL)))),
-        Some(time) => {
-            let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
-            Some((Clock.now(), seconds.saturating_add(Duration::from_micros(time.tv_usec.unsigned_abs()))))
-        }
+    let until = match patience_of(time) {
+        Ok(patience) => patience.map(|patience| (Clock.now(), patience)),
+        Err(error) => return int(result(Err(error))),
     };
     let patience = until.map_or(Duration::MAX, |(_, patience)| patience);
     // SAFETY: the sets are the caller's.
     let ready = unsafe { select_all(count, [read, write, except], patience, ptr::null()) };
-    if let (Some(time), Some((begun, patience))) = (given, until) {
+    if let Some((begun, patience)) = until {
         let left = patience.saturating_sub(Clock.now().since(begun));
-        (time.tv_sec, time.tv_usec) = (left.as_secs().cast_signed(), left.subsec_micros().into());
+        let left = timeval { tv_sec: left.as_secs().cast_signed(), tv_usec: left.subsec_micros().into() };
+        // Where it cannot be written it is not (Linux: `poll_select_finish` in fs/select.c).
+        let _ = memory::write(time, left);
     }
     ready
+}
+
+/// How long `select` waits; `None`: for ever.
+fn patience_of(time: *const timeval) -> Result<Option<Duration>> {
+    if time.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: any numbers are a time.
+    let time = unsafe { memory::read(time) }?;
+    if time.tv_sec < 0 || time.tv_usec < 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
+    Ok(Some(seconds.saturating_add(Duration::from_micros(time.tv_usec.unsigned_abs()))))
 }
 
 /// `pselect`.
@@ -98,16 +109,20 @@ unsafe extern "C" fn pselect(
     if !is_concerned() {
         // The kernel writes what is left, the C library's call does not; it takes the mask with its
         // length.
-        // SAFETY: the caller gives a time, or none.
-        let mut left = unsafe { time.as_ref() }.copied();
+        // SAFETY: any numbers are a time.
+        let mut left = unsafe { memory::read(time) }.ok();
+        if left.is_none() && !time.is_null() {
+            return int(result(Err(Errno(libc::EFAULT))));
+        }
         let left = left.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
         let mask = [mask.addr(), 8];
         return int(call!(SYS_pselect6, count, read, write, except, left, mask.as_ptr()));
     }
-    // SAFETY: as above.
-    let patience = unsafe { time.as_ref() }.map_or(Duration::MAX, duration);
-    // SAFETY: the sets are the caller's.
-    unsafe { select_all(count, [read, write, except], patience, mask) }
+    match given(time) {
+        // SAFETY: the sets are the caller's.
+        Ok(patience) => unsafe { select_all(count, [read, write, except], patience, mask) },
+        Err(error) => int(result(Err(error))),
+    }
 }
 
 /// Whether a descriptor of ours may be among any.
@@ -119,7 +134,10 @@ fn is_concerned() -> bool {
 /// Each set has words for `count` descriptors, or is null; the mask is null or one.
 unsafe fn select_all(count: c_int, sets: [*mut fd_set; 3], patience: Duration, mask: *const sigset_t) -> c_int {
     let Ok(count) = usize::try_from(count) else { return int(result(Err(Errno(libc::EINVAL)))) };
-    if sets.iter().any(|set| !set.is_null() && !is_plausible((*set).cast())) {
+    // Nobody has more descriptors than there may be (Linux: `core_sys_select` in fs/select.c).
+    let count = count.min(MOST);
+    let bytes = count.div_ceil(BITS) * size_of::<c_long>();
+    if sets.iter().any(|set| !set.is_null() && !is_there(Access::Write, (*set).cast(), bytes)) {
         return int(result(Err(Errno(libc::EFAULT))));
     }
     let sets = sets.map(|set| Set(set.cast()));

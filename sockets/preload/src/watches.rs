@@ -4,7 +4,7 @@
 use crate::kernel;
 use crate::worker::place;
 use core::ffi::c_int;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// A watch of the kernel's on a socket that may become ours by `connect`.
@@ -21,11 +21,35 @@ pub struct KernelWatch {
 /// Watches on sockets of the kernel that are not connected, by descriptor and set.
 static WATCHES: Mutex<BTreeMap<(c_int, c_int), KernelWatch>> = Mutex::new(BTreeMap::new());
 
+/// Sets of the kernel's that others watch, by themselves and by who watches them.
+static NESTED: Mutex<BTreeSet<(c_int, c_int)>> = Mutex::new(BTreeSet::new());
+
+/// Whether a set is watched by another.
+pub fn is_nested(set: c_int) -> bool {
+    let nested = NESTED.lock().unwrap_or_else(PoisonError::into_inner);
+    nested.range((set, c_int::MIN)..=(set, c_int::MAX)).next().is_some()
+}
+
+/// One set watches another, or does not any more.
+fn note_nested(set: c_int, op: c_int, fd: c_int) {
+    let mut nested = NESTED.lock().unwrap_or_else(PoisonError::into_inner);
+    match op {
+        libc::EPOLL_CTL_ADD => nested.insert((fd, set)),
+        libc::EPOLL_CTL_DEL => nested.remove(&(fd, set)),
+        _ => false,
+    };
+}
+
 /// A descriptor is nothing any more that could become ours.
 pub fn forget(fd: c_int) {
     if place().is_none() {
         return;
     }
+    let mut nested = NESTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !nested.is_empty() {
+        nested.retain(|(watched, set)| *watched != fd && *set != fd);
+    }
+    drop(nested);
     let mut watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
     if !watches.is_empty() {
         watches.retain(|(watched, set), _| *watched != fd && *set != fd);
@@ -42,15 +66,15 @@ pub fn take(fd: c_int) -> Vec<KernelWatch> {
 
 /// Notes what the kernel watches, of sockets that are not connected.
 pub fn note(set: c_int, op: c_int, fd: c_int, events: u32, data: u64) {
-    if place().is_none() {
-        return;
-    }
+    let Some(place) = place() else { return };
     let mut watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
     match op {
         libc::EPOLL_CTL_ADD => {
             let protocol = kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL);
             if protocol == Some(libc::IPPROTO_TCP) {
                 watches.insert((fd, set), KernelWatch { set, events, data });
+            } else if protocol.is_none() && kernel::is_set(fd, place.channel).is_ok() {
+                note_nested(set, op, fd);
             }
         }
         libc::EPOLL_CTL_MOD => {
@@ -60,6 +84,7 @@ pub fn note(set: c_int, op: c_int, fd: c_int, events: u32, data: u64) {
         }
         _ => {
             watches.remove(&(fd, set));
+            note_nested(set, op, fd);
         }
     }
 }

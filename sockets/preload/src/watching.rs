@@ -1,17 +1,23 @@
 //! Which descriptors are ready: `epoll`, `poll` and `select`, of the kernel's and ours together.
 
-use crate::kernel::{self, call, int, is_plausible, result};
+use crate::inherited;
+use crate::kernel::{self, call, int, result};
 use crate::listeners::adopt;
-use crate::marks::{Mark, mark, set_mark};
-use crate::watches::note;
-use crate::worker::{SeatedWorker, is_here, place, with};
+use crate::marks::{MOST, Mark, mark, set_mark};
+use crate::memory::{self, Access, check, is_there};
+use crate::watches::{is_nested, note};
+use crate::worker::{SeatedWorker, is_here, place, refuse, say, with};
 use core::ffi::c_int;
 use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
 use libc::{epoll_event, nfds_t, pollfd, sigset_t, timespec};
 use posix::{Errno, Result};
 use wire::Time;
+
+/// Events that are told at once, however much room there is.
+const MOST_EVENTS: usize = 1024;
 
 /// Turns between two looks at the kernel's descriptors while ours keep us busy.
 const TURNS_BETWEEN_LOOKS: u64 = 16;
@@ -22,13 +28,16 @@ const TURNS_BETWEEN_LOOKS: u64 = 16;
 /// As for epoll_ctl(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-    let known = event.is_null() || is_plausible(event.cast());
-    // SAFETY: the caller gives an event where it gives any; it may be unaligned.
-    let told = if known && !event.is_null() { Some(unsafe { event.read_unaligned() }) } else { None };
+    if let Err(error) = adopt_set(set) {
+        return int(result(Err(error)));
+    }
+    // SAFETY: any bytes are an event.
+    let told = unsafe { memory::read(event) }.ok();
     let ours = match mark(fd) {
         Mark::Connection | Mark::Listener => Ok(true),
         Mark::Listening if op == libc::EPOLL_CTL_ADD => adopt(fd),
         Mark::Foreign if op == libc::EPOLL_CTL_ADD && place().is_some() => adopt(fd),
+        Mark::Set if op == libc::EPOLL_CTL_ADD => refuse_nested(),
         _ => Ok(false),
     };
     match (ours, told) {
@@ -49,23 +58,52 @@ unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut epo
     }
 }
 
+/// A set that watches connections of ours would be watched by another, which the kernel would tell of
+/// the kernel's alone.
+#[cold]
+fn refuse_nested<T>() -> Result<T> {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        say(&format!(
+            "process {} has one epoll set watch another that watches connections on our stack, and got EINVAL: those \
+             are watched by one set",
+            std::process::id()
+        ));
+    }
+    Err(Errno(libc::EINVAL))
+}
+
+/// A set that this process has from its parent, with nothing of ours in it but listeners, is its own
+/// from now on.
+fn adopt_set(set: c_int) -> Result<()> {
+    for (fd, events, data) in inherited::take(set).into_iter().flatten() {
+        // One that was closed meanwhile is watched no more.
+        if adopt(fd)? {
+            watch_ours(set, libc::EPOLL_CTL_ADD, fd, events, data)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the kernel alone knows what is ready in a set. Not where a thread asks that has not what is
+/// ours in it, and would wait for ever.
+fn is_kernels(set: c_int) -> Result<bool> {
+    adopt_set(set)?;
+    match mark(set) {
+        _ if is_here() => Ok(false),
+        Mark::Set => Err(refuse("epoll_wait")),
+        _ => Ok(true),
+    }
+}
+
 /// A descriptor of ours in a set of the kernel's, beside which there is one of ours.
 pub fn watch_ours(set: c_int, op: c_int, fd: c_int, events: u32, data: u64) -> Result<()> {
     with(|worker| {
         if mark(set) != Mark::Set {
-            // The kernel knows whether it is a set: it refuses a descriptor that nobody has by
-            // EBADF, and then by EINVAL what is none.
-            let mut nobody = epoll_event { events: 0, u64: 0 };
-            let found = call!(
-                SYS_epoll_ctl,
-                set,
-                libc::EPOLL_CTL_DEL,
-                place().map_or(-1, |place| place.channel),
-                &raw mut nobody
-            );
-            if found < 0 && kernel::errno() != libc::ENOENT {
-                return Err(Errno(kernel::errno()));
+            if is_nested(set) {
+                return refuse_nested();
             }
+            kernel::is_set(set, place().map_or(-1, |place| place.channel))?;
             worker.calls().create_set(set);
             set_mark(set, Mark::Set);
         }
@@ -104,8 +142,10 @@ unsafe extern "C" fn epoll_pwait(
     timeout: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    if !is_here() {
-        return int(call!(SYS_epoll_pwait, set, events, most, timeout, mask, 8usize));
+    match is_kernels(set) {
+        Ok(true) => return int(call!(SYS_epoll_pwait, set, events, most, timeout, mask, 8usize)),
+        Ok(false) => {}
+        Err(error) => return int(result(Err(error))),
     }
     int(result(with(|worker| wait(worker, set, (events, most), millis(timeout), mask))))
 }
@@ -122,12 +162,25 @@ unsafe extern "C" fn epoll_pwait2(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    if !is_here() {
-        return int(call!(SYS_epoll_pwait2, set, events, most, timeout, mask, 8usize));
+    match is_kernels(set) {
+        Ok(true) => return int(call!(SYS_epoll_pwait2, set, events, most, timeout, mask, 8usize)),
+        Ok(false) => {}
+        Err(error) => return int(result(Err(error))),
     }
-    // SAFETY: the caller gives a time, or none.
-    let timeout = unsafe { timeout.as_ref() }.map_or(Duration::MAX, duration);
-    int(result(with(|worker| wait(worker, set, (events, most), timeout, mask))))
+    int(result(given(timeout).and_then(|timeout| with(|worker| wait(worker, set, (events, most), timeout, mask)))))
+}
+
+/// How long a call waits by a time that a program gives; none: for ever.
+pub fn given(time: *const timespec) -> Result<Duration> {
+    if time.is_null() {
+        return Ok(Duration::MAX);
+    }
+    // SAFETY: any numbers are a time.
+    let time = unsafe { memory::read(time) }?;
+    if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) {
+        return Err(Errno(libc::EINVAL));
+    }
+    Ok(duration(&time))
 }
 
 pub fn duration(time: &timespec) -> Duration {
@@ -143,15 +196,21 @@ fn wait(
     timeout: Duration,
     mask: *const sigset_t,
 ) -> Result<i64> {
-    let room = usize::try_from(most).ok().filter(|most| *most > 0).ok_or(Errno(libc::EINVAL))?;
-    if !is_plausible(events.cast()) {
-        return Err(Errno(libc::EFAULT));
-    }
+    let most = usize::try_from(most).ok().filter(|most| *most > 0).ok_or(Errno(libc::EINVAL))?;
+    let room = most.min(MOST_EVENTS);
+    let is_told = is_there(Access::Write, events.cast(), room * size_of::<epoll_event>());
     let until = if timeout == Duration::MAX { Time::MAX } else { Clock.now() + timeout };
     let mut first = true;
     loop {
         worker.turn();
-        let mut count = take_ours(worker, set, events, room)?;
+        let mut count = match is_told {
+            true => take_ours(worker, set, events, room)?,
+            // Who is told of nothing does not hear of it; of the kernel's the kernel finds out.
+            false if worker.calls().events(set, libc::EPOLLIN as u32).is_ok_and(|ready| ready != 0) => {
+                return Err(Errno(libc::EFAULT));
+            }
+            false => 0,
+        };
         // The kernel's have their look when nothing of ours is ready, and every so many turns: then
         // half of the room is theirs.
         if count == 0 || worker.turns().is_multiple_of(TURNS_BETWEEN_LOOKS) {
@@ -180,7 +239,7 @@ fn take_ours(worker: &mut SeatedWorker, set: c_int, events: *mut epoll_event, ro
     }
     let mut count = 0;
     worker.calls().take_ready(set, room, |found, data| {
-        // SAFETY: the caller gives room for so many events, and `take_ready` tells no more.
+        // SAFETY: there is room for so many events, and `take_ready` tells no more.
         unsafe { events.add(count).write_unaligned(epoll_event { events: found, u64: data }) };
         count += 1;
     })
@@ -216,10 +275,11 @@ unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
 /// As for ppoll(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
-    // SAFETY: the caller gives a time, or none.
-    let timeout = unsafe { timeout.as_ref() }.map_or(Duration::MAX, duration);
-    // SAFETY: the arguments are those of ppoll(2).
-    unsafe { poll_all(fds, count, timeout, mask) }
+    match given(timeout) {
+        // SAFETY: the arguments are those of ppoll(2).
+        Ok(timeout) => unsafe { poll_all(fds, count, timeout, mask) },
+        Err(error) => int(result(Err(error))),
+    }
 }
 
 /// `__poll_chk`, as programs that were built with checks of buffers call it.
@@ -237,12 +297,17 @@ unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int,
 /// # Safety
 /// `count` entries can be read and written at `fds`; the mask is null or one.
 pub unsafe fn poll_all(fds: *mut pollfd, count: nfds_t, timeout: Duration, mask: *const sigset_t) -> c_int {
-    // SAFETY: as the caller says.
-    let entries: &mut [pollfd] = if count == 0 || !is_plausible(fds.cast()) {
-        &mut []
-    } else {
-        // SAFETY: as above.
-        unsafe { core::slice::from_raw_parts_mut(fds, count as usize) }
+    // Nobody has as many descriptors (Linux: `do_sys_poll` in fs/select.c).
+    if count > MOST as nfds_t {
+        return int(result(Err(Errno(libc::EINVAL))));
+    }
+    if let Err(error) = check(Access::Write, fds.cast(), count as usize * size_of::<pollfd>()) {
+        return int(result(Err(error)));
+    }
+    let entries: &mut [pollfd] = match count {
+        0 => &mut [],
+        // SAFETY: so much was found there, and the caller says that nobody else has it.
+        count => unsafe { core::slice::from_raw_parts_mut(fds, count as usize) },
     };
     let mut ours = false;
     for entry in entries.iter() {
@@ -272,6 +337,26 @@ fn timespec_of(time: Duration) -> timespec {
     timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX), tv_nsec: time.subsec_nanos().into() }
 }
 
+/// What of ours is ready, how many descriptors, sets that watch ours among them.
+fn poll_ours(worker: &mut SeatedWorker, entries: &mut [pollfd]) -> i64 {
+    let mut calls = worker.calls();
+    calls.begin_poll();
+    let mut ready = 0;
+    for entry in entries {
+        if !matches!(mark(entry.fd), Mark::Connection | Mark::Listener | Mark::Set) {
+            continue;
+        }
+        let asked = u32::from(entry.events.cast_unsigned());
+        let found = calls.events(entry.fd, asked).unwrap_or(libc::POLLNVAL as u32);
+        entry.revents = found as i16;
+        if found != 0 {
+            calls.note_polled(entry.fd);
+            ready += 1;
+        }
+    }
+    ready
+}
+
 /// Polls in the worker's thread.
 fn poll_here(
     worker: &mut SeatedWorker,
@@ -284,13 +369,7 @@ fn poll_here(
     let kernels: Vec<usize> = (0..entries.len()).filter(|at| !is_ours(entries[*at].fd)).collect();
     loop {
         worker.turn();
-        let mut ready = 0;
-        for entry in entries.iter_mut().filter(|entry| is_ours(entry.fd)) {
-            let asked = u32::from(entry.events.cast_unsigned());
-            let found = worker.calls().events(entry.fd, asked).unwrap_or(libc::POLLNVAL as u32);
-            entry.revents = found as i16;
-            ready += i64::from(found != 0);
-        }
+        let mut ready = poll_ours(worker, entries);
         let mut also: Vec<pollfd> = kernels.iter().map(|at| pollfd { revents: 0, ..entries[*at] }).collect();
         let now = timespec_of(Duration::ZERO);
         let found = call!(SYS_ppoll, also.as_mut_ptr(), also.len(), &raw const now, ptr::null::<sigset_t>(), 8usize);
@@ -298,8 +377,10 @@ fn poll_here(
             return Err(Errno(kernel::errno()));
         }
         for (at, entry) in kernels.iter().zip(&also) {
-            entries[*at].revents = entry.revents;
-            ready += i64::from(entry.revents != 0);
+            // Of a set that watches ours as well both may tell.
+            let of_ours = if mark(entry.fd) == Mark::Set { entries[*at].revents } else { 0 };
+            entries[*at].revents = entry.revents | of_ours;
+            ready += i64::from(entry.revents != 0 && of_ours == 0);
         }
         let left = until.since(Clock.now());
         if ready > 0 || left.is_zero() {

@@ -1,10 +1,25 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
+mod heir;
+mod lost;
+mod waiting;
+
+pub use crate::place::{Place, place, say, set_place};
+pub use heir::Heir;
+
+use crate::address::bound;
+use crate::afar::{self, Afar};
 use crate::any_link::AnyLink;
+use crate::deputy::{self, Rest};
 use crate::figures::{Column, Counted, Told};
-use crate::given::{Given, OwnPorts, SharedLedger, mac_of, seeds};
-use crate::kernel::{self, call, is_listened_on};
+use crate::given::{Given, OwnPorts, SharedLedger, mac_of, new_stack, seeds};
+use crate::kernel::{self, is_listened_on};
 use crate::marks::{Mark, set_mark};
+use crate::signals::Signals;
+pub use crate::waited::patience;
+use crate::waited::readable;
+use crate::{place, refusals};
+use core::any::type_name;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::ptr;
@@ -12,11 +27,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
 use link::{Link, LinkState, Reopened};
-use posix::{Attempt, Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
+use posix::{Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
 use seats::Terms;
-use sharing::{PassingCounters, SeatedLink};
+use sharing::SeatedLink;
 use silo::Silo;
-use stack::{Address, Config, LinkOffload, Stack};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -31,24 +45,36 @@ const MOST_LOST: usize = 256;
 /// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
 const MOST_PENDING: usize = 16 * 1448;
 
+/// Turns that the deputy takes in a row: the program's thread may come back and wait for it.
+const MOST_TURNS: usize = 8;
+
 /// A worker.
 pub struct SeatedWorker {
     silo: Silo<SeatedLink<AnyLink>, SocketTable>,
     carrier: LinkState,
     /// When the link was last looked after.
     looked_after: Time,
+    /// When the last turn began.
+    turned: Time,
+    /// The program has done something since that peers are to hear of.
+    to_leave: bool,
+    /// Signals while a call waits.
+    signals: Signals,
     /// The last turn left something to do.
     more: bool,
     deadline: Time,
     counted: Counted,
     /// The program has computed since: the last turn's time, or a sleep's end.
     computes_since: Time,
-    column: Column,
+    /// None in a child that ends its parent's connections: the page is not there.
+    column: Option<Column>,
     /// Ports whose listeners were closed here, while another process listens there: one that has a
     /// seat, or is to have one.
     left_to_others: Vec<u16>,
     /// A listener was closed since the last turn.
     listener_closed: bool,
+    /// A child goes on with it, and this process has it no more.
+    is_left: bool,
     /// Held as long as the seat is this process's.
     held: OwnedFd,
     /// The link's descriptors that the keeper gave, which the link has.
@@ -61,9 +87,6 @@ pub struct SeatedWorker {
     has_lost: bool,
 }
 
-/// Descriptors that a wait is about, where the caller has few.
-const MOST_WAITED: usize = 8;
-
 impl SeatedWorker {
     fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
         let seats::Seat { text, descriptors, held } = seats::ask_for_seat(channel)?;
@@ -74,17 +97,8 @@ impl SeatedWorker {
         let ledger = SharedLedger { memory: Arc::clone(&memory), seat: number };
         let link = SeatedLink::new(link, receiving, memory, number, bells)?;
         let capabilities = link.capabilities();
-        let mut config = Config::new(mac, capabilities.mtu);
-        let own = terms.addresses.iter().map(|own| Address { ip: own.address, prefix_len: own.prefix });
-        config.addresses = own.collect();
-        config.gateways.clone_from(&terms.gateways);
-        config.shared_frames = capabilities.shared_frames;
-        config.tcp = tcp::Config { nagle: true, ..tcp::Config::default() };
-        config.detection = stack::Detection::Announce;
-        config.steered = true;
-        let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
         let now = Clock.now();
-        let mut stack = Stack::new(config, offload, &seeds(&secrets), now);
+        let mut stack = new_stack(terms, (mac, &capabilities), &seeds(&secrets), now);
         stack.share_listeners();
         stack.set_return_path(Box::new(OwnPorts { seat: number, seats }));
         stack.on_link_up();
@@ -96,13 +110,17 @@ impl SeatedWorker {
             silo,
             carrier: LinkState::Up,
             looked_after: now,
+            turned: now,
+            to_leave: false,
+            signals: Signals::default(),
             more: true,
             deadline: now,
             counted: Counted::default(),
             computes_since: now,
-            column: Column::new(page),
+            column: Some(Column::new(page)),
             left_to_others: Vec::new(),
             listener_closed: false,
+            is_left: false,
             held,
             of_link,
             epoch,
@@ -127,8 +145,21 @@ impl SeatedWorker {
     #[inline]
     pub fn turn(&mut self) {
         let now = Clock.now();
+        deputy::note_turn(now);
+        self.take_turn(now);
+    }
+
+    /// The same in whichever thread it is.
+    #[inline]
+    fn take_turn(&mut self, now: Time) {
+        if self.is_left {
+            return;
+        }
         self.counted.on_turn(now.since(self.computes_since));
         self.computes_since = now;
+        self.turned = now;
+        self.to_leave = false;
+        self.close_for_others();
         let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed;
         if is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes() {
             self.look_after_link(now);
@@ -146,7 +177,7 @@ impl SeatedWorker {
             self.give_unclaimed();
         }
         self.calls().after_turn();
-        if self.column.is_due(now) {
+        if self.column.as_ref().is_some_and(|column| column.is_due(now)) {
             self.publish(now);
         }
     }
@@ -156,7 +187,9 @@ impl SeatedWorker {
         let Silo { link, stack, app } = &self.silo;
         let (is_up, counters) = (self.carrier == LinkState::Up, link.counters());
         let told = Told { counted: &self.counted, link: (is_up, counters), stack, table: app, passing: link.passing() };
-        self.column.publish(now, &told);
+        if let Some(column) = &mut self.column {
+            column.publish(now, &told);
+        }
     }
 
     /// Connections that nobody accepted before their listener was closed go to a worker whose is
@@ -183,8 +216,12 @@ impl SeatedWorker {
         }
         self.has_lost = looks == 0;
         let state = self.silo.link.poll_control(now);
-        if core::mem::replace(&mut self.carrier, state) == LinkState::Down && state == LinkState::Up {
-            self.silo.stack.on_link_up();
+        let before = core::mem::replace(&mut self.carrier, state);
+        if before != state {
+            if state == LinkState::Up {
+                self.silo.stack.on_link_up();
+            }
+            place::tell_of_link(state);
         }
         if !self.left_to_others.is_empty() {
             self.listener_closed = false;
@@ -242,6 +279,40 @@ impl SeatedWorker {
         }
     }
 
+    /// Ends what other threads have closed, and resets whom they would have accepted.
+    #[inline]
+    pub fn close_for_others(&mut self) {
+        if afar::is_asked() {
+            self.close_for_others_now();
+        }
+    }
+
+    #[cold]
+    fn close_for_others_now(&mut self) {
+        for what in afar::take() {
+            match what {
+                Afar::Descriptor(fd) => {
+                    self.close(fd);
+                    kernel::close(fd);
+                }
+                Afar::Number(fd) => self.close(fd),
+                // Whoever waited may have given up.
+                Afar::FirstWaiting(fd) => _ = self.calls().reset_first_waiting(fd),
+            }
+        }
+    }
+
+    /// What is under a descriptor's number ends.
+    pub fn close(&mut self, fd: c_int) {
+        let listened = if self.calls().is_listener(fd) == Ok(true) { bound(fd) } else { None };
+        set_mark(fd, Mark::Foreign);
+        // One that another call has closed meanwhile is closed.
+        let _ = self.calls().close(fd);
+        if let Some(address) = listened {
+            self.on_listener_closed(address.port());
+        }
+    }
+
     /// Takes a turn where much waits to leave.
     #[inline]
     pub fn turn_if_full(&mut self) {
@@ -250,48 +321,44 @@ impl SeatedWorker {
         }
     }
 
-    /// Takes a turn if anything waits to leave.
-    pub fn turn_if_pending(&mut self) {
-        if self.silo.app.pending() > 0 {
+    /// The program has written, or finished: at once it leaves where more of the same does not follow
+    /// and nobody else waits for the program, for all that it was last told of has its answer. So what
+    /// comes of one look for events leaves together, and who then computes keeps nobody waiting. Else
+    /// it leaves with the next wait, with so many bytes, or by the deputy.
+    #[inline]
+    pub fn leave_soon(&mut self, more: bool) {
+        self.to_leave = true;
+        if self.silo.app.pending() >= MOST_PENDING || (!more && self.silo.app.is_all_answered()) {
             self.turn();
         }
     }
 
-    /// Sleeps until a frame comes, `also` is ready, a timer of the stack is due or the time is up.
-    /// `mask` counts meanwhile, as in ppoll(2).
-    ///
-    /// # Errors
-    /// `EINTR`.
-    pub fn wait(&mut self, also: &[libc::pollfd], timeout: Duration, mask: *const libc::sigset_t) -> Result<()> {
-        if self.more {
-            return Ok(());
-        }
-        let now = Clock.now();
-        let due = self.deadline.min(self.silo.stack_deadline()).since(now);
-        let mut few = [libc::pollfd { fd: -1, events: 0, revents: 0 }; MOST_WAITED];
-        let mut many = Vec::new();
-        let fds = if also.len() < MOST_WAITED / 2 {
-            &mut few[..]
-        } else {
-            many.resize(also.len() + MOST_WAITED, few[0]);
-            &mut many
-        };
-        let (of_caller, of_link) = fds.split_at_mut(also.len());
-        of_caller.copy_from_slice(also);
-        let mut places = of_link.iter_mut();
-        let nap = self.silo.link.arm(&mut |fd| {
-            if let Some(place) = places.next() {
-                *place = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    /// Whether anything that the program did waits to leave.
+    #[inline]
+    pub const fn has_to_leave(&self) -> bool {
+        self.to_leave || self.silo.app.pending() > 0
+    }
+
+    /// What the deputy does while the program's thread is away: turns, and then the descriptors and
+    /// the time that have it take more.
+    fn attend(&mut self) -> Rest {
+        for _ in 0..MOST_TURNS {
+            self.take_turn(Clock.now());
+            if !self.more {
+                break;
             }
-        });
+        }
+        if self.is_left {
+            return Rest { fds: Vec::new(), timeout: LONGEST_SLEEP };
+        }
+        if self.more {
+            return Rest::default();
+        }
+        let due = self.deadline.min(self.silo.stack_deadline()).since(Clock.now());
         let longest = if self.has_lost { LOOK_AFTER_LINK } else { LONGEST_SLEEP };
-        let timeout = timeout.min(due).min(nap).min(longest);
-        let timeout =
-            libc::timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
-        // The kernel's own set has 8 bytes; it writes what is left of the time, which is a local.
-        let found = call!(SYS_ppoll, fds.as_mut_ptr(), fds.len(), &raw const timeout, mask, 8usize);
-        self.computes_since = Clock.now();
-        if found < 0 && kernel::errno() == libc::EINTR { Err(Errno(libc::EINTR)) } else { Ok(()) }
+        let mut fds = Vec::new();
+        let nap = self.silo.link.arm(&mut |fd| fds.push(readable(fd.as_raw_fd())));
+        Rest { fds, timeout: due.min(nap).min(longest) }
     }
 
     /// Whether the last turn left something to do at once.
@@ -299,127 +366,66 @@ impl SeatedWorker {
         self.more
     }
 
-    /// Makes attempts of a call, and takes turns between them, until it comes to something or the
-    /// time is up; without time there is one attempt.
-    ///
-    /// # Errors
-    /// The call's, `EAGAIN` for a time that is up, `EINTR`.
-    pub fn block<T>(
-        &mut self,
-        timeout: Option<Duration>,
-        mut attempt: impl FnMut(&mut Calls<'_>) -> Attempt<T>,
-    ) -> Result<T> {
-        let until = timeout.map_or(Time::MAX, |timeout| Clock.now() + timeout);
-        loop {
-            if let Some(done) = attempt(&mut self.calls())? {
-                return Ok(done);
-            }
-            if timeout == Some(Duration::ZERO) {
-                self.turn_if_pending();
-                return Err(Errno(libc::EAGAIN));
-            }
-            self.turn();
-            if let Some(done) = attempt(&mut self.calls())? {
-                return Ok(done);
-            }
-            let left = until.since(Clock.now());
-            if left.is_zero() {
-                return Err(Errno(libc::EAGAIN));
-            }
-            self.wait(&[], left, ptr::null())?;
-        }
-    }
-
-    /// The process ends: what was written leaves, and is waited for until the peers have it, for
-    /// nobody else would send it again. On the kernel's sockets that is the kernel's affair.
-    fn leave(&mut self) {
-        self.finish();
-        self.silo.link.forget_flows();
-    }
-
-    fn finish(&mut self) {
-        let ours: Vec<i32> = self.silo.app.ours().collect();
-        for fd in ours {
-            let closed = self.calls().close(fd);
-            debug_assert!(closed.is_ok(), "it was told as ours");
-        }
-        self.tell_doors();
-        self.tell_losses();
-        let until = Clock.now() + LAST_WORDS;
-        loop {
-            self.turn();
-            let stack = &self.silo.stack;
-            let is_due = |info: tcp::Info| info.in_flight > 0 || info.unsent > 0;
-            let waits = stack.connection_ids().filter_map(|id| stack.info(id)).any(is_due);
-            let left = until.since(Clock.now());
-            if left.is_zero() || !(waits || self.more) {
-                return;
-            }
-            // A signal's handler is the program's, which is at its end.
-            let _ = self.wait(&[], left, ptr::null());
-        }
-    }
-
-    /// The operator hears of frames that were lost between workers, if any were.
-    fn tell_losses(&self) {
-        let PassingCounters { ring_full, limited, nonsense, passed, .. } = *self.silo.link.passing();
-        if ring_full + limited + nonsense > 0 {
-            say(&format!(
-                "process {} lost frames between workers: {ring_full} of {passed} that were another's, for its ring was \
-                 full; {limited} were not told to all; {nonsense} rings held nonsense",
-                std::process::id()
-            ));
-        }
-    }
-
     /// Descriptors that are this library's own.
     fn descriptors(&self) -> impl Iterator<Item = c_int> {
         let held = [self.held.as_raw_fd()];
-        self.silo.link.descriptors().map(|fd| fd.as_raw_fd()).chain(held).chain(self.of_link.iter().copied())
+        let shared = self.silo.link.descriptors().chain(self.silo.link.link().control());
+        shared.map(|fd| fd.as_raw_fd()).chain(held).chain(self.of_link.iter().copied())
     }
 }
 
-/// How long a process that ends waits for its peers to have what it wrote. The kernel tries for
-/// longer, and no process waits.
-const LAST_WORDS: Duration = Duration::from_secs(30);
-
-/// The longest sleep: signals that come just before are seen after it.
+/// The longest sleep: a look at the link is due now and then.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
-
-/// What this process was told when it began.
-pub struct Place {
-    pub terms: Terms,
-    pub channel: c_int,
-}
 
 struct Shared<T>(UnsafeCell<Option<T>>);
 
-// SAFETY: PLACE is written by the constructor, before there is another thread, and read from then
-// on. WORKER is touched by the thread alone whose HERE is set, as `with` sees to.
+// SAFETY: WORKER is touched by the thread alone whose HERE is set, as `with` sees to, and by the
+// deputy while that is in no call.
 unsafe impl<T> Sync for Shared<T> {}
 
-static PLACE: Shared<Place> = Shared(UnsafeCell::new(None));
 static WORKER: Shared<SeatedWorker> = Shared(UnsafeCell::new(None));
 
 /// Some thread of this process has the worker.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// This process has left its seat, for it ends.
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+/// This process was made by fork(2) of one that has the worker.
+static OF_WORKER: AtomicBool = AtomicBool::new(false);
+
+/// It goes on with its parent's worker ([`Heir`]).
+static IS_HEIR: AtomicBool = AtomicBool::new(false);
+
+/// Has the worker, if another thread of this process has it, end something. Whether it will.
+fn have_ended(what: Afar) -> bool {
+    let is_anothers = !HERE.get() && TAKEN.load(Ordering::Acquire) && !LEFT.load(Ordering::Relaxed);
+    if is_anothers {
+        afar::ask(what);
+    }
+    is_anothers
+}
+
+/// Another thread than the worker's closes a descriptor of a connection or listener. Whether the worker
+/// closes it, soon, in its place.
+pub fn close_from_afar(fd: c_int) -> bool {
+    have_ended(Afar::Descriptor(fd))
+}
+
+/// Another thread than the worker's has given a descriptor's number to something else.
+pub fn end_from_afar(fd: c_int) {
+    have_ended(Afar::Number(fd));
+}
+
+/// Another thread than the worker's would accept a connection, and cannot have it: its client is not to
+/// wait for nothing.
+pub fn reset_from_afar(listener: c_int) {
+    have_ended(Afar::FirstWaiting(listener));
+}
+
 thread_local! {
-    /// This thread has the worker; whether it is in use: a signal's handler came between.
+    /// This thread has the worker.
     static HERE: Cell<bool> = const { Cell::new(false) };
-    static BUSY: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Where this process is, if it runs on our stack.
-pub fn place() -> Option<&'static Place> {
-    // SAFETY: nobody writes it any more.
-    unsafe { (*PLACE.0.get()).as_ref() }
-}
-
-/// Called once, before the program begins.
-pub fn set_place(place: Place) {
-    // SAFETY: there is no other thread yet, and nobody holds a reference.
-    unsafe { *PLACE.0.get() = Some(place) }
 }
 
 /// Whether this thread has the worker.
@@ -434,107 +440,147 @@ pub fn is_here() -> bool {
 /// `EOPNOTSUPP` in another thread than the worker's, `EAGAIN` in a signal's handler that came
 /// amid a call.
 #[inline]
-pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
+pub fn with<T, F: FnOnce(&mut SeatedWorker) -> Result<T>>(act: F) -> Result<T> {
     if !HERE.get() {
-        return elsewhere();
+        return Err(refuse(refusals::call_of(type_name::<F>())));
     }
-    if BUSY.replace(true) {
-        return Err(Errno(libc::EAGAIN));
-    }
-    // SAFETY: this thread alone has HERE set, and BUSY keeps its own calls apart.
-    let worker = unsafe { (*WORKER.0.get()).as_mut() };
-    let outcome = worker.map_or(Err(Errno(libc::EOPNOTSUPP)), |worker| {
+    with_uncounted(|worker| {
         worker.counted.calls += 1;
         act(worker)
+    })
+}
+
+/// The same, which is no call of the program's for a connection.
+#[inline]
+pub fn with_uncounted<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
+    if !deputy::begin_call() {
+        return Err(Errno(libc::EAGAIN));
+    }
+    // SAFETY: this thread alone has HERE set, and a call that has begun is the only one, with the
+    // deputy waiting.
+    let worker = unsafe { (*WORKER.0.get()).as_mut() };
+    let outcome = worker.map_or(Err(Errno(libc::EOPNOTSUPP)), |worker| {
+        let outcome = act(worker);
+        worker.signals.release();
+        outcome
     });
-    BUSY.set(false);
+    deputy::end_call();
     outcome
 }
 
-/// A thread that is not the worker has called for one of its connections, or there is no worker.
+/// What the deputy does while the worker's thread is in no call.
+fn attend() -> Rest {
+    // SAFETY: the deputy calls it while the worker's thread is in no call and waits before the next,
+    // and nothing in a worker is bound to a thread.
+    unsafe { (*WORKER.0.get()).as_mut() }.map_or_else(Rest::default, SeatedWorker::attend)
+}
+
+/// What a call fails with that is about connections of the worker, and comes from another thread, from a
+/// child of its process, or after it has left. The operator hears once of each call why.
 #[cold]
-fn elsewhere<T>() -> Result<T> {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if TAKEN.load(Ordering::Relaxed) && !SAID.swap(true, Ordering::Relaxed) {
-        say(&format!(
-            "process {}: a thread has called for a connection that another thread of it opened or accepted, and got \
-             EOPNOTSUPP: connections on our stack are one thread's",
-            std::process::id()
-        ));
+pub fn refuse(call: &'static str) -> Errno {
+    if LEFT.load(Ordering::Relaxed) {
+        return Errno(libc::EBADF);
     }
-    Err(Errno(libc::EOPNOTSUPP))
+    let why = if TAKEN.load(Ordering::Relaxed) {
+        "for a connection that another thread of it opened or accepted, and got EOPNOTSUPP: connections on our stack \
+         are one thread's"
+    } else if OF_WORKER.load(Ordering::Relaxed) {
+        "for a connection that its parent opened or accepted before fork(2), and got EOPNOTSUPP: a child has none of \
+         its parent's connections on our stack"
+    } else {
+        return Errno(libc::EOPNOTSUPP);
+    };
+    if let Some(thread) = refusals::is_news(call) {
+        say(&format!("process {}: thread {thread} has called {call} {why}", std::process::id()));
+    }
+    Errno(libc::EOPNOTSUPP)
 }
 
 /// Makes this thread the worker, unless it is already.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where another thread is, `ENETDOWN` where there is no seat: the operator was told
-/// why.
+/// `EOPNOTSUPP` where another thread is, `EUSERS` where all seats are others', `ENETDOWN` where there is
+/// none for another reason: the operator was told why.
 pub fn become_worker() -> Result<()> {
     if HERE.get() {
         return Ok(());
     }
     let Some(place) = place() else { return Err(Errno(libc::EOPNOTSUPP)) };
-    if TAKEN.swap(true, Ordering::Relaxed) {
-        return Err(Errno(libc::EOPNOTSUPP));
+    if TAKEN.swap(true, Ordering::AcqRel) {
+        return Err(refuse("accept, connect or epoll_ctl"));
     }
     // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
     // program, and then calls on it fail.
     let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-    match SeatedWorker::open(&place.terms, channel) {
+    // A driver may have threads, too.
+    match deputy::without_signals(|| SeatedWorker::open(&place.terms, channel)) {
         Ok(worker) => {
             // SAFETY: TAKEN was ours to take, so no thread has the worker, and none holds a reference.
             unsafe { *WORKER.0.get() = Some(worker) };
             HERE.set(true);
             let owned = with(|worker| {
                 worker.descriptors().for_each(|fd| set_mark(fd, Mark::Own));
+                afar::set_bell(worker.silo.link.bell().map_or(-1, |bell| bell.as_raw_fd()));
                 Ok(())
             });
             debug_assert!(owned.is_ok(), "this thread has the worker");
-            // SAFETY: the function is one of this library, which is not unloaded.
-            unsafe { libc::atexit(on_exit) };
+            if let Err(why) = deputy::start(attend) {
+                say(&format!("process {} answers nobody while it computes: {why}", std::process::id()));
+            }
             Ok(())
         }
         Err(why) => {
+            static SAID: AtomicBool = AtomicBool::new(false);
             TAKEN.store(false, Ordering::Relaxed);
-            say(&format!("process {} has no seat at the link: {why}", std::process::id()));
-            Err(Errno(libc::ENETDOWN))
+            let is_full = why.kind() == io::ErrorKind::ResourceBusy;
+            // A program may try again and again.
+            if !is_full || !SAID.swap(true, Ordering::Relaxed) {
+                say(&format!("process {} has no seat at the link: {why}", std::process::id()));
+            }
+            Err(Errno(if is_full { libc::EUSERS } else { libc::ENETDOWN }))
         }
     }
 }
 
-extern "C" fn on_exit() {
-    let left = with(|worker| {
-        worker.leave();
-        Ok(())
-    });
-    // Another thread's exit: the peers will ask, and be reset.
-    let _ = left;
+/// This process has left its seat: its connections are another's, or over.
+pub fn has_left() {
+    deputy::retire();
+    LEFT.store(true, Ordering::Relaxed);
+    HERE.set(false);
+}
+
+/// The next child goes on with this process's worker, or no more.
+fn set_heir(on: bool) {
+    IS_HEIR.store(on, Ordering::Relaxed);
+}
+
+/// Whether this process is a child that goes on with its parent's worker.
+pub fn is_heir() -> bool {
+    IS_HEIR.load(Ordering::Relaxed)
+}
+
+/// Whether this process was made by fork(2) of one that has a worker.
+pub fn is_of_worker() -> bool {
+    OF_WORKER.load(Ordering::Relaxed)
+}
+
+/// The listeners that a set watches, where there is nothing else that it watches of ours.
+pub fn watched_listeners(set: c_int) -> Option<Vec<(c_int, u32, u64)>> {
+    if !is_here() {
+        return None;
+    }
+    with(|worker| Ok(worker.silo.app.watched_listeners(set))).ok().flatten()
 }
 
 /// This process is a child: the worker is its parent's.
 pub fn forget() {
     HERE.set(false);
-    BUSY.set(false);
-    TAKEN.store(false, Ordering::Relaxed);
+    LEFT.store(false, Ordering::Relaxed);
+    OF_WORKER.store(TAKEN.swap(false, Ordering::Relaxed) || is_of_worker(), Ordering::Relaxed);
+    refusals::forget();
     // SAFETY: of the parent's threads this one alone is left, which is in no call. What the worker
     // holds is not dropped: descriptors and memory are copies, and dropping might say something to
     // the link.
     unsafe { ptr::write(WORKER.0.get(), None) };
-}
-
-/// Tells the operator, by the keeper.
-pub fn say(sentence: &str) {
-    if let Some(place) = place() {
-        // SAFETY: as in `become_worker`.
-        let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-        let said = seats::ask(channel, &seats::Ask::Say(sentence.to_owned()), None);
-        // There is nobody else to tell.
-        let _ = said;
-    }
-}
-
-/// How long a call on a descriptor may wait.
-pub fn patience(nonblocking: bool, timeout: Option<Duration>) -> Option<Duration> {
-    if nonblocking { Some(Duration::ZERO) } else { timeout }
 }

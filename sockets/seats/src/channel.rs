@@ -21,6 +21,9 @@ pub enum Ask {
     Seat,
     /// The link's descriptors as they are now, which go the way that a seat's do.
     Link,
+    /// That the seat of this number is this process's: a child of the one that had it, which ends the
+    /// connections there. The answer goes the way that a seat's does.
+    Heir(usize),
     /// That the link's connection ends, of which the number says which it is: its peer breaks the
     /// protocol.
     Refuse(u32),
@@ -68,6 +71,7 @@ pub fn ask(channel: BorrowedFd<'_>, ask: &Ask, descriptor: Option<BorrowedFd<'_>
     let text = match ask {
         Ask::Seat => "seat".to_owned(),
         Ask::Link => "link".to_owned(),
+        Ask::Heir(seat) => format!("heir {seat}"),
         Ask::Refuse(epoch) => format!("refuse {epoch}"),
         Ask::Listening => "listening".to_owned(),
         Ask::Say(sentence) => format!("say {sentence}"),
@@ -78,7 +82,8 @@ pub fn ask(channel: BorrowedFd<'_>, ask: &Ask, descriptor: Option<BorrowedFd<'_>
 /// Asks for a seat, and waits for it: another may have it.
 ///
 /// # Errors
-/// The keeper's refusal, or the system's.
+/// The keeper's refusal, which is [`io::ErrorKind::ResourceBusy`] where no seat came free in time, or
+/// the system's.
 pub fn ask_for_seat(channel: BorrowedFd<'_>) -> io::Result<Seat> {
     ask_for(channel, &Ask::Seat)
 }
@@ -92,6 +97,16 @@ pub fn ask_for_link(channel: BorrowedFd<'_>) -> io::Result<(String, Vec<OwnedFd>
     Ok((text, descriptors))
 }
 
+/// Has the keeper know that a seat is this process's from now on. What is returned is held as long as
+/// that is so.
+///
+/// # Errors
+/// As for [`ask_for_seat`].
+pub fn take_over_seat(channel: BorrowedFd<'_>, seat: usize) -> io::Result<OwnedFd> {
+    let Seat { held, .. } = ask_for(channel, &Ask::Heir(seat))?;
+    Ok(held)
+}
+
 fn ask_for(channel: BorrowedFd<'_>, what: &Ask) -> io::Result<Seat> {
     let (own, other) = pair()?;
     ask(channel, what, Some(other.as_fd()))?;
@@ -100,8 +115,17 @@ fn ask_for(channel: BorrowedFd<'_>, what: &Ask) -> io::Result<Seat> {
         receive_text(own.as_fd())?.ok_or_else(|| io::Error::other("the keeper of the link is gone"))?;
     match text.split_once(' ').unwrap_or((&text, "")) {
         ("seat", text) => Ok(Seat { text: text.to_owned(), descriptors, held: own }),
+        ("full", why) => Err(io::Error::new(io::ErrorKind::ResourceBusy, why.to_owned())),
         (_, why) => Err(io::Error::other(why.to_owned())),
     }
+}
+
+/// The keeper says that no seat came free.
+///
+/// # Errors
+/// The system's.
+pub fn refuse_seat(to: BorrowedFd<'_>, why: &str) -> io::Result<()> {
+    send(to, &format!("full {why}"), &[])
 }
 
 /// The keeper gives a seat, or says why not.
@@ -125,6 +149,7 @@ pub fn receive(channel: BorrowedFd<'_>) -> io::Result<Option<Asked>> {
     let ask = match text.split_once(' ').unwrap_or((&text, "")) {
         ("seat", _) => Ask::Seat,
         ("link", _) => Ask::Link,
+        ("heir", seat) => Ask::Heir(seat.parse().map_err(|_| unknown())?),
         ("refuse", epoch) => Ask::Refuse(epoch.parse().map_err(|_| unknown())?),
         ("listening", _) => Ask::Listening,
         ("say", sentence) => Ask::Say(sentence.to_owned()),
@@ -189,6 +214,26 @@ mod tests {
         let to = receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
         give_seat(to.as_fd(), Err("no seat is left")).unwrap();
         assert_eq!(asker.join().unwrap().unwrap_err().to_string(), "no seat is left");
+    }
+
+    #[test]
+    fn a_seat_is_taken_over_or_refused_as_full() {
+        let (program, keeper) = pair().unwrap();
+        let channel = program.try_clone().unwrap();
+        let heir = std::thread::spawn(move || take_over_seat(channel.as_fd(), 3));
+        let Asked { ask, descriptor } = receive(keeper.as_fd()).unwrap().unwrap();
+        let to = descriptor.unwrap();
+        assert_eq!(ask, Ask::Heir(3));
+        give_seat(to.as_fd(), Ok(("", &[]))).unwrap();
+        let held = heir.join().unwrap().unwrap();
+        drop(held);
+        assert!(receive_text(to.as_fd()).unwrap().is_none(), "the seat was given back");
+
+        let asker = std::thread::spawn(move || ask_for_seat(program.as_fd()));
+        let to = receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
+        refuse_seat(to.as_fd(), "all are taken").unwrap();
+        let why = asker.join().unwrap().unwrap_err();
+        assert_eq!((why.kind(), why.to_string().as_str()), (io::ErrorKind::ResourceBusy, "all are taken"));
     }
 
     #[test]

@@ -10,7 +10,9 @@
 mod channel;
 mod terms;
 
-pub use channel::{Ask, Asked, Seat, ask, ask_for_link, ask_for_seat, give_seat, pair, receive};
+pub use channel::{
+    Ask, Asked, Seat, ask, ask_for_link, ask_for_seat, give_seat, pair, receive, refuse_seat, take_over_seat,
+};
 pub use terms::{BadTerms, Subnet, Terms};
 
 /// What a worker tells of itself on the keeper's statistics page, beside what its stack, its link and
@@ -31,3 +33,12 @@ pub const WORKER_VALUES: [(&str, bool); 6] = [
 pub const CHANNEL: &str = "NEARSIDE_CHANNEL";
 /// The variable that has the [`Terms`].
 pub const TERMS: &str = "NEARSIDE_TERMS";
+/// The variable that a process has which is to end what connections a killed one left, and nothing else.
+pub const ENDS_LOST: &str = "NEARSIDE_ENDS_LOST";
+
+/// The symbol by which the library is known.
+pub const LIBRARY_SYMBOL: &str = "nearside_preload_version";
+/// What stands there, before the version: both end with a zero.
+pub const LIBRARY_WORDS: &str = "nearside's library to preload, version ";
+/// The version of what is in this crate, which the keeper and the library must have in common.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

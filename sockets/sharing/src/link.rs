@@ -126,12 +126,43 @@ impl<L: Link> SeatedLink<L> {
         Some((remote, local))
     }
 
+    /// What wakes this seat, where it sleeps.
+    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.state.bells.get(self.state.own).map(AsFd::as_fd)
+    }
+
+    /// The number of the seat.
+    #[must_use]
+    pub const fn seat(&self) -> usize {
+        self.state.own
+    }
+
+    /// Whether a child of fork(2) has the memory of all seats, too; by default it has not.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_inherited(&self, on: bool) -> io::Result<()> {
+        self.state.memory.set_inherited(on)
+    }
+
+    /// Whether connections of processes that are gone are noted, which somebody is to end.
+    pub fn has_lost(&self) -> bool {
+        let memory = &self.state.memory;
+        let is_left = |seat: usize| memory.joined(seat) == 0 && memory.has_flows(seat);
+        !self.state.lost.is_empty() || (0..memory.seats()).any(is_left)
+    }
+
     /// This process ends, and has seen to its connections.
     pub fn forget_flows(&self) {
         self.state.memory.strike_flows(self.state.own);
     }
 
     /// The link.
+    pub const fn link(&self) -> &L {
+        &self.link
+    }
+
+    /// The same, to be changed.
     pub const fn link_mut(&mut self) -> &mut L {
         &mut self.link
     }

@@ -16,7 +16,7 @@ pub const SEATS_MAX: usize = 32;
 pub const QUEUES_MAX: usize = 32;
 
 /// What the memory begins with: "NEARSHR" and the version of all that is in it.
-const MAGIC: u64 = 0x4e45_4152_5348_5202;
+const MAGIC: u64 = 0x4e45_4152_5348_5203;
 
 /// Connections of a seat that are noted; the peers of others hear of its end when they next send.
 pub(crate) const FLOWS: usize = 1 << 16;
@@ -47,6 +47,8 @@ const AT_CHANGES: usize = 48;
 const AT_JOINED: usize = 49;
 /// Which of its link's connections the keeper shares now.
 const AT_LINK: usize = 50;
+/// The keeper refuses seats, for none is free.
+const AT_REFUSES: usize = 51;
 const AT_SEAT: usize = 64;
 /// Of a seat: when it was taken, as a count, or 0.
 const SEAT_PRESENT: usize = 0;
@@ -224,9 +226,28 @@ impl SharedMemory {
         self.word(AT_LINK).load(Ordering::Acquire) as u32
     }
 
-    /// Whether any seat sleeps, or is about to.
-    pub(crate) fn is_any_asleep(&self) -> bool {
-        (0..self.seats).any(|seat| self.of_seat(seat, SEAT_ASLEEP).load(Ordering::Relaxed) != 0)
+    /// Processes that ask for a seat are refused one from now on, or no more: nobody is about to accept.
+    pub fn set_refuses(&self, on: bool) {
+        self.word(AT_REFUSES).store(on.into(), Ordering::Release);
+    }
+
+    pub(crate) fn refuses(&self) -> bool {
+        self.word(AT_REFUSES).load(Ordering::Acquire) != 0
+    }
+
+    /// Whether a child of fork(2) has the memory, too. By default none does: it owns nothing.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn set_inherited(&self, on: bool) -> io::Result<()> {
+        let advice = if on { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
+        // SAFETY: the range is the mapping's, whose content the advice leaves alone.
+        Ok(unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.words * 8, advice) }?)
+    }
+
+    /// Whether any of these seats sleeps, or is about to.
+    pub(crate) fn is_any_asleep(&self, seats: &[usize]) -> bool {
+        seats.iter().any(|seat| self.of_seat(*seat, SEAT_ASLEEP).load(Ordering::Relaxed) != 0)
     }
 
     /// A process has the seat from now on.

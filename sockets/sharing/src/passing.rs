@@ -373,7 +373,8 @@ impl SeatState {
     }
 
     pub fn park(&mut self, port: u16, frame: &[u8], verified: bool) -> bool {
-        if !self.awaited.contains(&port) {
+        // Where the keeper has no seat for who would accept, its sender is not to wait for nothing.
+        if !self.awaited.contains(&port) || self.memory.refuses() {
             return false;
         }
         if self.parked.len() < MOST_PARKED {

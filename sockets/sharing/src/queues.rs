@@ -128,6 +128,7 @@ impl<R: CommonReceive, T: CommonTransmit> QueueSet<R, T> {
             memory: Arc::clone(&memory),
             own,
             own_queues: u64::MAX,
+            taken: Vec::new(),
             is_divided: false,
             seen: u64::MAX,
             held: Held::default(),
@@ -151,6 +152,11 @@ impl<R: CommonReceive, T: CommonTransmit> QueueSet<R, T> {
         (self.tx.sent, self.tx.committed, self.tx.offered, self.tx.unsent) = (0, 0, false, false);
     }
 
+    /// The receiving sides of its queues.
+    pub fn receivers(&self) -> &[R] {
+        &self.rx.receivers
+    }
+
     /// Its queues, and the one that it sends to.
     pub fn sides(&mut self) -> (&mut [R], &mut T) {
         (&mut self.rx.receivers, &mut self.tx.sender)
@@ -170,6 +176,8 @@ pub struct QueueRx<R> {
     own: usize,
     /// The queues that this seat reads, as bits; what waits in others for too long it reads as well.
     own_queues: u64,
+    /// Seats that somebody has.
+    taken: Vec<usize>,
     /// No other seat reads the same.
     is_divided: bool,
     /// How many changes of seats and doors that is from.
@@ -189,10 +197,10 @@ impl<R: CommonReceive> QueueRx<R> {
     fn divide(&mut self, changes: u64) {
         self.seen = changes;
         let all = u64::MAX >> (64 - self.receivers.len());
-        let seats = (0..self.memory.seats()).filter(|seat| self.memory.joined(*seat) != 0);
-        let mut holders: Vec<usize> = seats.clone().filter(|seat| self.memory.has_doors(*seat)).collect();
+        self.taken = (0..self.memory.seats()).filter(|seat| self.memory.joined(*seat) != 0).collect();
+        let mut holders: Vec<usize> = self.taken.iter().copied().filter(|seat| self.memory.has_doors(*seat)).collect();
         if holders.is_empty() {
-            holders = seats.collect();
+            holders.clone_from(&self.taken);
         }
         self.is_divided = self.receivers.len() > 1 && self.receivers.len() >= holders.len();
         self.own_queues = if !self.is_divided {
@@ -226,7 +234,7 @@ impl<R: CommonReceive> Receive for QueueRx<R> {
         let wanted = if count > 1 { self.own_queues | self.overdue(now) } else { self.own_queues };
         self.first = (self.first + 1) % count;
         // This seat is up by now.
-        if !self.memory.is_any_asleep() {
+        if !self.memory.is_any_asleep(&self.taken) {
             self.receivers.iter_mut().for_each(CommonReceive::hush);
         }
         let mut own_frames = 0;

@@ -231,6 +231,16 @@ fn a_syn_waits_for_who_is_about_to_accept() {
     new.set_doors(&[(80, true)]);
     assert_eq!(turn(&mut old, scene.now, Makes::Stray), [(1_001, true)]);
     assert_eq!(turn(&mut new, scene.now, Makes::Known), [(1_001, false)]);
+    // Where the keeper has no seat for it, nothing waits.
+    new.set_doors(&[]);
+    scene.memory.set_refuses(true);
+    scene.send(segment(1_003, 80, Flags::SYN));
+    let mut seen = turn(&mut old, scene.now, Makes::Stray);
+    seen.extend(turn(&mut new, scene.now, Makes::Stray));
+    seen.extend(turn(&mut old, scene.now, Makes::Stray));
+    assert!(seen.contains(&(1_003, false)), "{seen:?}");
+    scene.memory.set_refuses(false);
+    new.set_doors(&[(80, true)]);
     // One that nobody wants is forgotten.
     new.set_doors(&[]);
     scene.send(segment(1_002, 80, Flags::SYN));

@@ -77,6 +77,86 @@ pub enum Call {
     Control { set: usize, op: i32, handle: usize, events: u32 },
     /// `epoll_wait` without waiting.
     Wait { set: usize, most: usize },
+    /// `poll` of a set.
+    PollSet { set: usize },
+    /// What a program has of the C library, and not of the calls themselves.
+    Library { handle: usize, what: LibraryCall },
+}
+
+/// Calls whose making is the C library's affair, or that of whoever stands in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "fields have the names of the calls' arguments")]
+pub enum LibraryCall {
+    /// `FIOCLEX` or `FIONCLEX`, and what `F_GETFD` says then.
+    CloseOnExec { on: bool },
+    /// `FIONBIO`, and what `F_GETFL` says then.
+    Nonblocking,
+    /// `F_SETFL`, likewise.
+    SetFlags,
+    /// `SIOCATMARK`.
+    AtMark,
+    /// A request that no socket knows.
+    UnknownControl,
+    /// `F_DUPFD` or `F_DUPFD_CLOEXEC`, and what `F_GETFD` says of the new one, which is closed.
+    Double { close_on_exec: bool },
+    /// `recvmmsg`.
+    ReceiveMany { lens: [usize; 2], flags: i32 },
+    /// `sendmmsg`.
+    SendMany { first: u8, lens: [usize; 2] },
+    /// The state that `TCP_INFO` has.
+    State,
+    /// What `fstat` says that it is.
+    Kind,
+    /// `dprintf`.
+    Print { number: i32 },
+    /// `fdopen` of a copy, `fputs` and `fclose`.
+    PutLine { number: i32 },
+    /// A call with an address where there is no memory.
+    Stray { call: StrayCall, at: StrayAddress },
+    /// `recv` of a byte that is waited for, with a limit (`SO_RCVTIMEO`), and a signal meanwhile whose
+    /// handler was installed with `SA_RESTART` or not.
+    Interrupted { restarts: bool },
+}
+
+/// Calls that are given an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "they are named after the calls")]
+pub enum StrayCall {
+    Recv,
+    Send,
+    Readv,
+    Writev,
+    RecvmsgHeader,
+    RecvmsgVectors,
+    SendmsgHeader,
+    Recvmmsg,
+    Getsockname,
+    GetsocknameLength,
+    Getpeername,
+    Connect,
+    Setsockopt,
+    Getsockopt,
+    GetsockoptLength,
+    SetNonblocking,
+    Readable,
+    Accept,
+    Control,
+    Wait,
+    Poll,
+    Sendto,
+}
+
+/// Addresses of no memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StrayAddress {
+    /// Null.
+    Null,
+    /// One that no program has.
+    Low,
+    /// A page that was given back.
+    Unmapped,
+    /// One that the processor does not know.
+    NotCanonical,
 }
 
 /// What a call came to.

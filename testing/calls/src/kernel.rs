@@ -1,6 +1,8 @@
 //! Sockets of the kernel, over loopback.
 
 use crate::call::{Call, HANDLES, Outcome, Place, SETS, World, counted};
+use crate::library;
+use crate::system::{close, last_error, poll, result, vectors};
 use core::ffi::c_void;
 use core::mem::{size_of, zeroed};
 use core::net::Ipv4Addr;
@@ -40,11 +42,28 @@ impl Kernel {
     /// does not meet another.
     #[must_use]
     pub fn new(number: u32, patience: Duration) -> Self {
-        let base = 10_000 + (number % 3_600) as u16 * crate::PORTS;
+        let base = Self::base(number);
         let (third, fourth) = (1 + (number / 3_600 % 250) as u8, (number % 250) as u8);
         let local = [Ipv4Addr::new(127, third, fourth, 1), Ipv4Addr::new(127, third, fourth, 2)];
-        let next = THREAD.with(|thread| 1_000 + thread * 500);
+        Self::with(local, (base, 1_000), patience)
+    }
+
+    /// A world between these addresses, of which a process may have one side alone: it has descriptors
+    /// of its own beside a world of [`Kernel::new`].
+    #[must_use]
+    pub fn between(local: [Ipv4Addr; 2], base: u16, patience: Duration) -> Self {
+        Self::with(local, (base, 1_250), patience)
+    }
+
+    fn with(local: [Ipv4Addr; 2], (base, first): (u16, i32), patience: Duration) -> Self {
+        let next = THREAD.with(|thread| first + thread * 500);
         Self { sockets: [[NOBODY; HANDLES]; 2], sets: [[NOBODY; SETS]; 2], base, next, local, patience }
+    }
+
+    /// What the ports of the world of this number are counted from.
+    #[must_use]
+    pub const fn base(number: u32) -> u16 {
+        10_000 + (number % 3_600) as u16 * crate::PORTS
     }
 
     /// Gives a descriptor a number that this world had not.
@@ -216,14 +235,7 @@ impl Kernel {
                 let got = unsafe { libc::readv(self.fd(side, handle), vectors.as_ptr(), 2) };
                 received(got, &bytes, 0)
             }
-            Call::Poll { handle, events } => {
-                let mut entry = libc::pollfd { fd: self.fd(side, handle), events, revents: 0 };
-                // SAFETY: the entry is a local.
-                let ready = unsafe { libc::poll(&raw mut entry, 1, 0) };
-                let found = u32::from(entry.revents.cast_unsigned());
-                let events = if found == 0 { Vec::new() } else { vec![(0, found)] };
-                Outcome { events, ..Outcome::of(ready.into()) }
-            }
+            Call::Poll { handle, events } => poll(self.fd(side, handle), events),
             _ => self.watching(side, call),
         }
     }
@@ -257,6 +269,8 @@ impl Kernel {
                 let events = events[..count as usize].iter().map(|event| (event.u64, event.events)).collect();
                 Outcome { events, ..Outcome::of(count.into()) }
             }
+            Call::PollSet { set } => poll(self.sets[side][set], libc::POLLIN),
+            Call::Library { handle, what } => library::call(self.fd(side, handle), self.sets[side][0], what),
             _ => unreachable!("the calls that are left"),
         }
     }
@@ -280,29 +294,10 @@ fn set_number(fd: i32, level: i32, name: i32, value: i32) -> Outcome {
     result(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast::<c_void>(), len) })
 }
 
-fn vectors(bytes: &mut [u8], lens: [usize; 2]) -> [libc::iovec; 2] {
-    let (one, other) = bytes.split_at_mut(lens[0]);
-    let vector = |bytes: &mut [u8]| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    [vector(one), vector(other)]
-}
-
 fn received(got: isize, bytes: &[u8], flags: i32) -> Outcome {
     let Ok(len) = usize::try_from(got) else { return last_error() };
     let seen = if flags & libc::MSG_TRUNC == 0 { len } else { 0 };
     Outcome { bytes: bytes[..seen].to_vec(), ..Outcome::of(got as i64) }
-}
-
-fn close(fd: i32) -> Outcome {
-    // SAFETY: the descriptor is one that this world made, or nobody's.
-    result(unsafe { libc::close(fd) })
-}
-
-fn result(result: i32) -> Outcome {
-    if result < 0 { last_error() } else { Outcome::of(result.into()) }
-}
-
-fn last_error() -> Outcome {
-    Outcome::failed(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
 }
 
 /// Lets this process have as many descriptors as it may.

@@ -11,10 +11,12 @@
 
 mod call;
 mod kernel;
+mod library;
 mod ours;
 mod sequence;
+mod system;
 
-pub use call::{Call, Choice, HANDLES, Outcome, Place, SETS, World, counted};
+pub use call::{Call, Choice, HANDLES, LibraryCall, Outcome, Place, SETS, StrayAddress, StrayCall, World, counted};
 pub use kernel::{Kernel, raise_limit};
 pub use ours::{End, Ours, address};
 pub use sequence::{Chooser, Recipe, Step};

@@ -1,6 +1,6 @@
 //! Sequences of calls at random.
 
-use crate::call::{Call, Choice, HANDLES, Place, SETS};
+use crate::call::{Call, Choice, HANDLES, LibraryCall, Place, SETS, StrayAddress, StrayCall};
 use random::SplitMix64;
 
 /// A call, and on which side.
@@ -15,6 +15,8 @@ pub struct Recipe {
     pub bytes: usize,
     /// Whether connections may end by a reset: then what is in no inbox is lost.
     pub resets: bool,
+    /// Whether there are calls that are the C library's affair.
+    pub library: bool,
 }
 
 /// The options that are asked for and set.
@@ -58,6 +60,33 @@ const WAYS: &[i32] = &[
     libc::EPOLLEXCLUSIVE,
     libc::EPOLLEXCLUSIVE | libc::EPOLLET,
 ];
+
+const STRAY_CALLS: &[StrayCall] = &[
+    StrayCall::Recv,
+    StrayCall::Send,
+    StrayCall::Readv,
+    StrayCall::Writev,
+    StrayCall::RecvmsgHeader,
+    StrayCall::RecvmsgVectors,
+    StrayCall::SendmsgHeader,
+    StrayCall::Recvmmsg,
+    StrayCall::Getsockname,
+    StrayCall::GetsocknameLength,
+    StrayCall::Getpeername,
+    StrayCall::Connect,
+    StrayCall::Setsockopt,
+    StrayCall::Getsockopt,
+    StrayCall::GetsockoptLength,
+    StrayCall::SetNonblocking,
+    StrayCall::Readable,
+    StrayCall::Accept,
+    StrayCall::Control,
+    StrayCall::Wait,
+    StrayCall::Poll,
+    StrayCall::Sendto,
+];
+const STRAY_ADDRESSES: &[StrayAddress] =
+    &[StrayAddress::Null, StrayAddress::Low, StrayAddress::Unmapped, StrayAddress::NotCanonical];
 
 /// Chooses.
 pub struct Chooser {
@@ -112,6 +141,9 @@ impl Chooser {
 
     fn call(&mut self, side: usize) -> Call {
         let handle = self.handle();
+        if self.recipe.library && self.random.below(4) == 0 {
+            return Call::Library { handle, what: self.library_call() };
+        }
         match self.random.below(100) {
             0..4 => {
                 self.shut[side][handle] = false;
@@ -168,7 +200,35 @@ impl Chooser {
                 let events = (self.of(EVENTS) | self.of(WAYS)).cast_unsigned();
                 Call::Control { set: self.set(), op, handle, events }
             }
+            86..88 => Call::PollSet { set: self.set() },
             _ => Call::Wait { set: self.set(), most: self.of(&[64, 64, 64, 1, 2]) },
+        }
+    }
+
+    fn library_call(&mut self) -> LibraryCall {
+        let flags = self.of(&[0, libc::MSG_PEEK, libc::MSG_DONTWAIT]);
+        let lens = self.of(&[[1, 3], [5, 0], [100, 100]]);
+        match self.random.below(32) {
+            0 => LibraryCall::CloseOnExec { on: true },
+            1 => LibraryCall::CloseOnExec { on: false },
+            2 => LibraryCall::Nonblocking,
+            3 => LibraryCall::SetFlags,
+            4 => LibraryCall::AtMark,
+            5 => LibraryCall::UnknownControl,
+            6 => LibraryCall::Double { close_on_exec: false },
+            7 => LibraryCall::Double { close_on_exec: true },
+            8..10 => LibraryCall::ReceiveMany { lens, flags },
+            10..12 => {
+                let first = self.next_byte;
+                self.next_byte = self.next_byte.wrapping_add(31);
+                LibraryCall::SendMany { first, lens }
+            }
+            12..14 => LibraryCall::State,
+            14 => LibraryCall::Kind,
+            15..17 => LibraryCall::Print { number: self.of(&[0, 4_711]) },
+            17..19 => LibraryCall::PutLine { number: self.of(&[0, 4_711]) },
+            19 => LibraryCall::Interrupted { restarts: self.of(&[false, true]) },
+            _ => LibraryCall::Stray { call: self.of(STRAY_CALLS), at: self.of(STRAY_ADDRESSES) },
         }
     }
 

@@ -57,15 +57,15 @@ fn shown(seed: u64, steps: &[(usize, Call)]) -> String {
 
 #[test]
 fn short_connections_agree() {
-    agree(Recipe { steps: 60, bytes: 14_000, resets: true }, 2_000);
+    agree(Recipe { steps: 60, bytes: 14_000, resets: true, library: false }, 2_000);
 }
 
 #[test]
 fn long_conversations_agree() {
-    agree(Recipe { steps: 200, bytes: 14_000, resets: true }, 500);
+    agree(Recipe { steps: 200, bytes: 14_000, resets: true, library: false }, 500);
 }
 
 #[test]
 fn much_unread_agrees() {
-    agree(Recipe { steps: 120, bytes: 48_000, resets: false }, 500);
+    agree(Recipe { steps: 120, bytes: 48_000, resets: false, library: false }, 500);
 }

@@ -403,6 +403,11 @@ impl ConnectionIo<'_> {
         self.connections.end_lent(self.id);
     }
 
+    /// Its protocol is to look what is to be sent.
+    pub fn stir(&mut self) {
+        self.connections.stir(self.id);
+    }
+
     /// What handlers have left of bodies, and ask for now, is offered again.
     pub fn offer_held(&mut self) {
         let Some(carries) = self.carries() else { return };

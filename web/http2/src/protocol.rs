@@ -2,6 +2,7 @@
 
 use crate::heads::{self, KnownBlocks};
 use crate::scratch::{self, Scratch};
+use crate::sending;
 use app::Body;
 use connections::{CarriedTerms, Counters, Io, Multiplexed, WriteHead};
 use core::time::Duration;
@@ -193,6 +194,10 @@ impl Http2 {
             let server = io.common().server;
             let found = io.prepared(request, &mut |ready| known.write(block, ready, server));
             if let Some((content, left)) = found {
+                let chunk = self.terms.http2.chunk as usize;
+                if sending::send_at_once(connection, io, (number, block, chunk), (&content, left), out) {
+                    return;
+                }
                 connection.send_block(number, block, left.0 == left.1, out);
                 connection.forget_head(number);
                 if let Some(stream) = connection.get_mut(number) {
@@ -447,8 +452,7 @@ impl Multiplexed for Http2 {
             }
             let is_within = self.connection.as_deref().is_some_and(ServerConnection::is_within_head);
             self.head_since = if is_within { Some(self.head_since.unwrap_or(io.now())) } else { None };
-            // What is answered at once goes along.
-            self.go_on(io, scratch);
+            // What is answered at once goes along; for the rest there is a look behind this.
             self.leave(io, &mut scratch.out);
             let is_over = self.connection.is_none();
             if is_over { bytes.len() } else { bytes.len() - rest.len() }

@@ -3,6 +3,7 @@
 
 use crate::protocol::{Http2, Source};
 use crate::scratch::{Scratch, Turn};
+use app::Body;
 use connections::{Io, Standing, Unsent};
 use exchange::ExchangeId;
 use h2::{BlockWriter, ErrorCode, ServerConnection, StreamPriority};
@@ -160,6 +161,30 @@ fn send_head(
         };
         connection.reset(number, code, out);
     }
+}
+
+/// Sends a whole answer that was ready, if it is short and no other stream is there whose turn it could be; whether it
+/// was. Of those that are less urgent than by default others of the same burst may be the more urgent.
+pub(crate) fn send_at_once(
+    connection: &mut ServerConnection<Source>,
+    io: &dyn Io,
+    (number, block, chunk): (u32, &[u8], usize),
+    (content, (start, end)): (&Body, (u32, u32)),
+    out: &mut Vec<u8>,
+) -> bool {
+    let Some(bytes) = content.as_slice().get(start as usize..end as usize) else { return false };
+    let most = COPIED.min(chunk).min(connection.payload()).min(connection.room(number));
+    let only = connection.streams().front().filter(|_| connection.streams().len() == 1);
+    let is_its_turn = only.is_some_and(|stream| stream.priority.urgency <= StreamPriority::default().urgency);
+    let fits = bytes.len() <= most.min(io.room().saturating_sub(out.len() + block.len()));
+    if bytes.is_empty() || !is_its_turn || !fits {
+        return false;
+    }
+    connection.send_block(number, block, false, out);
+    out.extend_from_slice(&connection.data(number, bytes.len(), true));
+    out.extend_from_slice(bytes);
+    connection.end(number, out);
+    true
 }
 
 /// Sends some of a body, or what follows it.

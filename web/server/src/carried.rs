@@ -110,7 +110,7 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// Bytes of such a connection; how many were taken.
+    /// Bytes of such a connection; how many were taken. What is to be sent by then is looked for once, at the turn's end.
     pub(crate) fn on_carried_bytes<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> usize {
         // Whoever listens on the way may have sent again what comes before the handshake is over.
         if self.h1.early.holds(id, b"*") {
@@ -125,7 +125,7 @@ impl<H: Handler> Server<H> {
         };
         let taken = self.with_protocol(net, id, |protocol, io| {
             let taken = protocol.on_bytes(io, bytes);
-            protocol.on_room(io);
+            io.stir();
             taken
         });
         self.tell_of_end(net, id);

@@ -348,6 +348,7 @@ impl<H: Handler> App for Server<H> {
     #[inline(always)]
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
+        self.stirred(net);
         if now < self.h1.connections.next_second && self.is_at_rest() {
             return Wake::Idle;
         }
@@ -364,7 +365,7 @@ impl<H: Handler> App for Server<H> {
 
     #[inline]
     fn has_work(&self) -> bool {
-        self.h1.handler.has_work()
+        self.h1.handler.has_work() || self.h1.connections.has_stirred()
     }
 
     #[inline]

@@ -61,11 +61,7 @@ impl<H: Handler> Server<H> {
             let rest = data.get(used..).unwrap_or_default();
             let taken = match self.h1.connections.conns[id.index()].state {
                 State::Service => return used + self.on_service_data(net, id, rest),
-                State::Carrying => {
-                    let taken = self.on_carried_bytes(net, id, rest);
-                    self.stirred(net);
-                    return used + taken;
-                }
+                State::Carrying => return used + self.on_carried_bytes(net, id, rest),
                 State::Handshake => match self.on_handshake_bytes(net, id, rest) {
                     Shaken::Taken(consumed) => Some(consumed),
                     Shaken::Waits => None,

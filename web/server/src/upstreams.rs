@@ -32,8 +32,9 @@ impl<H: Handler> Server<H> {
         if let Some(taken) = self.tell_service(id, |service| service.on_data(net, id, data)) {
             return taken.min(data.len());
         }
+        // What this queues for clients of protocols with many exchanges goes out at the turn's end: they look over all
+        // that they carry each time.
         let taken = self.h1.tell_upstream(net, id, UpstreamEvent::Data(data));
-        self.stirred(net);
         taken.map_or(data.len(), |taken| taken.min(data.len()))
     }
 

@@ -3,6 +3,7 @@
 
 use super::{ARMS, Bench, PATIENCE, received, spread};
 use crate::BenchError;
+use crate::client::tell_of_cores;
 use demo::child::{Program, Running};
 use demo::frames::{Testpmd, rates};
 use demo::machine::find_program;
@@ -256,6 +257,7 @@ impl Bench<'_> {
         measure: impl Fn(usize) -> Result<T, BenchError>,
     ) -> Result<[T; 2], BenchError> {
         self.interrupt.check()?;
+        tell_of_cores();
         if round.is_multiple_of(2) {
             return Ok([measure(0)?, measure(1)?]);
         }

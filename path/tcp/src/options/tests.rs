@@ -108,6 +108,24 @@ fn a_burst_for_the_link_to_cut_leaves_the_corked_rest() {
 }
 
 /// Linux: `__tcp_sock_set_nodelay` in net/ipv4/tcp.c.
+/// A head and the file behind it, as nginx sends them with `tcp_nopush`: their end does not wait for an
+/// acknowledgement, which a peer may hold back for 40 ms.
+#[test]
+fn what_a_cork_held_goes_behind_full_segments_when_it_is_taken_back() {
+    let mut sender = Sender::new(60_000, true);
+    sender.connection.set_nagle(true);
+    for _ in 0..3 {
+        sender.connection.set_cork(&sender.config, true);
+        assert_eq!(sent(&sender.write(240)), []);
+        assert_eq!(sent(&sender.write(2_649)), [(1_000, false), (1_000, false)]);
+        sender.connection.set_cork(&sender.config, false);
+        let last = sender.poll(0);
+        assert_eq!(sent(&last), [(889, true)]);
+        let end = last[0].seq.0 + last[0].len;
+        assert_eq!(sent(&sender.ack(end, &[])), []);
+    }
+}
+
 #[test]
 fn switching_nagle_off_lets_go_once_what_is_corked() {
     let mut sender = Sender::new(60_000, true);
@@ -164,7 +182,8 @@ fn nothing_small_waits_before_a_fin() {
     for cork in [false, true] {
         let mut sender = Sender::new(60_000, true);
         sender.connection.set_nagle(true);
-        assert_eq!(sent(&sender.write(1_000)), [(1_000, true)]);
+        // A small one waits for small ones alone.
+        assert_eq!(sent(&sender.write(1_040)), [(1_000, false), (40, true)]);
         if cork {
             sender.connection.set_cork(&sender.config, true);
         }

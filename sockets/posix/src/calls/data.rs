@@ -81,6 +81,7 @@ impl Calls<'_> {
         if out.filled() >= target && out.filled() > 0 {
             return Ok(Some(()));
         }
+        self.table.looks.answered(stream);
         stream.nothing_to_read(out.filled())
     }
 
@@ -131,6 +132,7 @@ impl Calls<'_> {
         }
         let id = stream.id;
         stream.has_answered = true;
+        self.table.looks.answered(stream);
         let more = flags & libc::MSG_MORE != 0;
         let mut room = self.room_of(at);
         while from.left() > 0 {

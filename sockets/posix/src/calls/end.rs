@@ -5,9 +5,10 @@ use crate::errno::{Errno, Result};
 use crate::slab::NONE;
 use crate::socket::{Kind, Told};
 use crate::table::{CHANGED, Descriptor, FAILED, ORPHAN_LINGERS};
-use app::Net;
+use app::{ConnId, Net};
 use core::net::SocketAddr;
 use core::time::Duration;
+use tcp::State;
 
 /// How long the peer of a lost connection is asked for.
 const LOST_LINGERS: Duration = Duration::from_secs(3);
@@ -85,6 +86,7 @@ impl Calls<'_> {
             self.table.watches.remove(socket.watches, &mut socket.watches);
         }
         if let Kind::Stream(mut stream) = socket.kind {
+            self.table.looks.answered(&mut stream);
             let unread = stream.readable() > 0;
             stream.inbox.clear(&mut self.table.spares);
             if stream.closed.is_some() {
@@ -106,6 +108,38 @@ impl Calls<'_> {
                 }
             }
         }
+    }
+
+    /// The connection for which `close` of a descriptor waits, and how long at most, until its peer
+    /// has all that was written and our end (`SO_LINGER`); `None`: it does not wait (Linux:
+    /// `__tcp_close` in net/ipv4/tcp.c). To be asked before, and [`Calls::has_all`] after it.
+    #[must_use]
+    pub fn lingers(&self, fd: i32) -> Option<(ConnId, Duration)> {
+        let socket = self.socket_of(fd).ok().filter(|socket| socket.refs == 1)?;
+        let seconds = socket.options.linger.filter(|seconds| *seconds > 0)?;
+        let stream = socket.stream().filter(|stream| stream.established && stream.closed.is_none())?;
+        (stream.readable() == 0).then(|| (stream.id, Duration::from_secs(seconds.into())))
+    }
+
+    /// Whether the peer of a connection that was closed has all that was written and our end, or
+    /// there is no such connection any more (Linux: `sk_stream_closing` in net/core/stream.c).
+    #[must_use]
+    pub fn has_all(&self, id: ConnId) -> bool {
+        let state = self.stack.info(id).map(|info| info.state);
+        !matches!(state, Some(State::FinWait1 | State::Closing | State::LastAck))
+    }
+
+    /// Connections whose peers have not taken all that was written, or our end.
+    #[must_use]
+    pub fn untaken(&self) -> usize {
+        let infos = self.stack.connection_ids().filter_map(|id| self.stack.info(id));
+        infos.filter(|info| info.in_flight > 0 || info.unsent > 0).count()
+    }
+
+    /// Ends all connections at once: their peers are reset.
+    pub fn abort_all(&mut self) {
+        let ids: Vec<ConnId> = self.stack.connection_ids().collect();
+        ids.into_iter().for_each(|id| self.stack.abort(id));
     }
 
     /// A connection of another process with the same addresses, which was killed: its peer is to hear
@@ -151,7 +185,8 @@ impl Calls<'_> {
             return Err(Errno(libc::EINVAL));
         }
         let (read, write) = (how != libc::SHUT_WR, how != libc::SHUT_RD);
-        let outcome = match &mut self.socket_mut(fd)?.kind {
+        let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
+        let outcome = match &mut socket.kind {
             Kind::Fresh(past) => {
                 past.deaf |= read;
                 past.finished |= write;
@@ -173,6 +208,7 @@ impl Calls<'_> {
             Kind::Stream(stream) => {
                 stream.told = Told::Connected;
                 stream.deaf |= read;
+                self.table.looks.answered(stream);
                 stream.finished |= write;
                 let id = stream.id;
                 if write {

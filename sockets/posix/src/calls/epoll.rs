@@ -23,12 +23,43 @@ impl Calls<'_> {
     pub fn events(&mut self, fd: i32, asked: u32) -> Result<u32> {
         match self.table.descriptor(fd) {
             Descriptor::Foreign => Err(Errno(libc::EBADF)),
-            Descriptor::Set(set) => Ok(if self.table.watches.has_ready(set) { IN & asked } else { 0 }),
+            Descriptor::Set(set) => Ok(if self.is_any_ready(set) { IN & asked } else { 0 }),
             Descriptor::Socket(at) => Ok(self.events_of(at, asked | ERR | HUP)),
         }
     }
 
-    /// The same for a socket, and nothing unasked.
+    /// Whether anything of a set is ready: what is not any more is taken out of its ready list (Linux:
+    /// `__ep_eventpoll_poll` in fs/eventpoll.c).
+    fn is_any_ready(&mut self, set: u32) -> bool {
+        while let Some((watch, socket, asked)) = self.table.watches.first(set) {
+            if asked != 0 && self.events_of(socket, asked) != 0 {
+                return true;
+            }
+            self.table.watches.dequeue(watch);
+        }
+        false
+    }
+
+    /// Somebody polls descriptors: what was told before is over.
+    pub fn begin_poll(&mut self) {
+        self.table.looks.begin();
+    }
+
+    /// Somebody who polls is told of a descriptor: it is dealt with next.
+    pub fn note_polled(&mut self, fd: i32) {
+        if let Descriptor::Socket(at) = self.table.descriptor(fd) {
+            self.note_found(at);
+        }
+    }
+
+    #[inline]
+    fn note_found(&mut self, at: u32) {
+        if let Some(stream) = self.table.sockets.get_mut(at).and_then(Socket::stream_mut) {
+            self.table.looks.found(stream);
+        }
+    }
+
+    /// What a socket is ready for, of what is asked, and nothing unasked.
     fn events_of(&mut self, at: u32, asked: u32) -> u32 {
         let Some(socket) = self.table.sockets.get(at) else { return 0 };
         let events = match &socket.kind {
@@ -126,6 +157,7 @@ impl Calls<'_> {
             Descriptor::Foreign => return Err(Errno(libc::EBADF)),
         };
         let mut count = 0;
+        self.table.looks.begin();
         // Those that are told of a level stand behind the others again, and
         // have their turn in the next call.
         for _ in 0..self.table.watches.ready(set) {
@@ -135,6 +167,7 @@ impl Calls<'_> {
             let Some((watch, socket, asked)) = self.table.watches.take(set) else { break };
             let events = if asked == 0 { 0 } else { self.events_of(socket, asked) };
             if events != 0 {
+                self.note_found(socket);
                 each(events, self.table.watches.told(watch));
                 count += 1;
             }

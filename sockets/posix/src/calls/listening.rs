@@ -1,6 +1,7 @@
 //! Where the stack accepts: as the listeners say.
 
 use super::Calls;
+use crate::errno::{Errno, Result};
 use crate::slab::NONE;
 use crate::socket::{Kind, Past, Socket};
 use app::Net;
@@ -43,6 +44,19 @@ impl Calls<'_> {
         }
         self.table.listeners.retain(|listener| *listener != at);
         self.tell_listeners();
+    }
+
+    /// Resets the connection that has waited longest to be accepted at a listener: who would have it
+    /// cannot. Whether there was one.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `EINVAL` for what is no listener.
+    pub fn reset_first_waiting(&mut self, fd: i32) -> Result<bool> {
+        let Kind::Listener(listener) = &mut self.socket_mut(fd)?.kind else { return Err(Errno(libc::EINVAL)) };
+        let first = listener.queue.pop_front();
+        let was_there = first.is_some();
+        self.reset_waiting(first.into_iter().collect());
+        Ok(was_there)
     }
 
     fn reset_waiting(&mut self, queue: VecDeque<u32>) {

@@ -333,6 +333,19 @@ impl Calls<'_> {
         }
     }
 
+    /// The error of a socket that was not told yet, which it then is (Linux: `sock_error` in
+    /// include/net/sock.h).
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`.
+    pub fn take_error_of(&mut self, fd: i32) -> Result<Option<Errno>> {
+        Ok(match &mut self.socket_mut(fd)?.kind {
+            Kind::Stream(stream) => stream.error.take(),
+            Kind::Fresh(past) => past.error.take(),
+            Kind::Listener(listener) => listener.past.error.take(),
+        })
+    }
+
     /// The error of a socket, or else what the network said of its peer and
     /// did not end it (Linux: `sk_err_soft`).
     fn take_error(&mut self, fd: i32) -> Result<i32> {

@@ -120,7 +120,7 @@ fn forks_leave_nothing_behind() {
         let process = keeper.id();
         let is_alone = || {
             let text = output(Nearside::command(["status", "--counters"]).arg(process.to_string()));
-            text.contains("1 of 8 seats are taken")
+            text.contains("1 of 16 seats are taken")
         };
         wait_for("some forks", || keeper.said().contains("before:") && is_alone());
         let before = descriptors(process);

@@ -1,10 +1,13 @@
 //! The distribution's nginx, unmodified, on our stack: by `nearside run` over each kind of link, with
 //! the kernel as the client.
 
+mod calls;
 mod ends;
 mod links;
+mod lives;
 mod memif;
 mod programs;
+mod sequences;
 mod server;
 mod serves;
 mod status;

@@ -43,7 +43,7 @@ fn a_program_is_looked_at_by_any_of_its_processes() {
             assert!((4.0..40.0).contains(&calls), "{page}");
             let text = status(&[process, "--counters"]);
             assert!(text.contains(&format!("seat 0: process {old}")) && text.contains("calls per request"), "{text}");
-            assert!(text.contains("1 of 8 seats are taken"), "{text}");
+            assert!(text.contains("1 of 16 seats are taken"), "{text}");
         }
         server.command("reload");
         wait_for("the old worker's seat", || {

@@ -345,14 +345,18 @@ impl Compiler<'_> {
         layer.block.script = self.note(script);
         let mut inside = inside(directive).iter().filter(|one| one.name == b"location").peekable();
         let slashless = layer.block.content.location().is_some();
-        // Of most nobody inherits anything.
-        let block = if inside.peek().is_some() { layer.block.clone() } else { core::mem::take(&mut layer.block) };
-        let place = self.block(block, directive.place).0;
         let mut inner = Vec::new();
-        for one in inside {
-            let location = self.location(&layer, one).map(Some);
-            inner.extend(self.note(location));
-        }
+        // Of most nobody inherits anything: their blocks are moved, not copied.
+        let place = if inside.peek().is_some() {
+            let place = self.block(layer.block.clone(), directive.place).0;
+            for one in inside {
+                let location = self.location(&layer, one).map(Some);
+                inner.extend(self.note(location));
+            }
+            place
+        } else {
+            self.block(layer.block, directive.place).0
+        };
         Ok(Location { pattern, place, slashless, inner })
     }
 

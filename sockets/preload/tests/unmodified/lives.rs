@@ -1,0 +1,340 @@
+//! The life of processes: whichever way one ends, its peers get what it wrote and hear of its end; and
+//! what its children, its threads and its keeper make of that.
+
+use crate::server::{NGINX, Over, Server, library, send};
+use interop::{Nearside, Program, Running, in_namespace, ip, wait_for};
+use rustix::process::Signal;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Command;
+use std::time::Duration;
+
+const PYTHON: Program = Program::new("python3", "python3");
+
+/// What each script begins with: a listener on our stack, and a child for each thing to be done.
+const PRELUDE: &str = "
+import ctypes, errno, os, select, signal, socket, sys, threading, time
+libc = ctypes.CDLL(None)
+def say(*words):
+    # In one piece, for the keeper writes there, too.
+    os.write(1, (' '.join(map(str, words)) + '\\n').encode())
+def listen():
+    return socket.create_server(('10.9.0.2', 7000))
+def in_child(act):
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        except BaseException as why:
+            say('failed:', repr(why))
+        os._exit(1)
+    return os.waitpid(child, 0)[1]
+def failure(act):
+    try:
+        act()
+    except OSError as why:
+        return 'EOPNOTSUPP' if why.errno == errno.EOPNOTSUPP else errno.errorcode[why.errno]
+    return 'no error'
+";
+
+/// A script of Python's on our stack, with the kernel's end of the link at 10.9.0.1.
+fn python(script: &str, words: &[&str]) -> Command {
+    let mut command = Nearside::command(["run", "--link", "tap:near0,addr=10.9.0.1/24", "--addr", "10.9.0.2/24"]);
+    command.arg("--library").arg(library()).args(["--", "python3", "-c"]);
+    command.arg(format!("{PRELUDE}{script}")).args(words);
+    command
+}
+
+/// A connection to the script, as soon as it listens.
+fn connect() -> TcpStream {
+    let mut stream = None;
+    wait_for("a connection", || {
+        stream = TcpStream::connect_timeout(&"10.9.0.2:7000".parse().unwrap(), Duration::from_secs(5)).ok();
+        stream.is_some()
+    });
+    let stream = stream.unwrap();
+    // A peer that hears of nothing is what is looked for.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+}
+
+fn read(mut stream: TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
+    let mut got = Vec::new();
+    let why = stream.read_to_end(&mut got).err();
+    (got, why.map(|why| why.kind()))
+}
+
+const ENDS: &str = "
+ends = {
+    'exit': lambda: libc.exit(0),
+    '_exit': lambda: os._exit(0),
+    '_Exit': lambda: libc._Exit(0),
+    'quick_exit': lambda: libc.quick_exit(0),
+    'abort': lambda: libc.abort(),
+    'execv': lambda: os.execv('/bin/true', ['true']),
+    'execve': lambda: os.execve('/bin/true', ['true'], {}),
+    'execvp': lambda: libc.execvp(b'true', (ctypes.c_char_p * 2)(b'true', None)),
+    'execl': lambda: libc.execl(b'/bin/echo', *([b'echo'] + [b'%d' % at for at in range(9)]), None),
+    'execle': lambda: libc.execle(b'/bin/sh', b'sh', b'-c', b'echo $HERE', b'4', b'5', b'6', b'7', b'8', b'9', None,
+                                  (ctypes.c_char_p * 2)(b'HERE=there', None)),
+    'term': lambda: os.kill(os.getpid(), signal.SIGTERM),
+    'kill': lambda: os.kill(os.getpid(), signal.SIGKILL),
+    'segv': lambda: ctypes.string_at(8),
+}
+listener = listen()
+for name in sys.argv[1:]:
+    def serve():
+        s, _ = listener.accept()
+        s.sendall(b'hi\\n')
+        ends[name]()
+    in_child(serve)
+    say('over:', name)
+";
+
+/// No other worker is there that could do anything for them.
+#[test]
+fn whichever_way_a_process_ends_its_peers_hear_of_it() {
+    const ORDERLY: [&str; 10] =
+        ["exit", "_exit", "_Exit", "quick_exit", "abort", "execv", "execve", "execvp", "execl", "execle"];
+    const KILLED: [&str; 3] = ["term", "kill", "segv"];
+    in_namespace(&[PYTHON], || {
+        let words: Vec<&str> = ORDERLY.into_iter().chain(KILLED).collect();
+        let mut keeper = Running::start(&mut python(ENDS, &words));
+        for name in ORDERLY {
+            assert_eq!(read(connect()), (b"hi\n".to_vec(), None), "{name}");
+        }
+        for name in KILLED {
+            let (_, why) = read(connect());
+            assert!(matches!(why, None | Some(ErrorKind::ConnectionReset)), "{name}: {why:?}");
+        }
+        wait_for("the program's end", || keeper.has_ended());
+        let said = keeper.said();
+        assert!(!said.contains("failed:"), "{said}");
+        assert!(
+            said.contains("0 1 2 3 4 5 6 7 8") && said.contains("there"),
+            "what was executed had its words: {said}"
+        );
+    });
+}
+
+const UNREAD: &str = "
+listener = listen()
+for name in ['_exit', 'fails']:
+    def serve():
+        s, _ = listener.accept()
+        s.sendall(name.encode() + b' ' * 200_000)
+        if name == 'fails':
+            say(failure(lambda: os.execv('/bin/none', ['none'])), failure(lambda: os.execv('/etc/passwd', ['x'])))
+            s.sendall(b'more')
+        os._exit(0)
+    say('ended:', name, in_child(serve))
+say('over')
+";
+
+/// A process's end does not wait for peers that do not read, and they have all of it when they do. What
+/// could not become another program goes on as before.
+#[test]
+fn what_peers_have_not_taken_outlives_the_process() {
+    in_namespace(&[PYTHON], || {
+        let mut keeper = Running::start(&mut python(UNREAD, &[]));
+        let mut streams = Vec::new();
+        for name in ["_exit", "fails"] {
+            streams.push((name, connect()));
+            wait_for("its end", || keeper.said().contains(&format!("ended: {name} 0")));
+        }
+        let (name, stream) = streams.remove(0);
+        let (got, why) = read(stream);
+        assert_eq!((got.len(), why), (name.len() + 200_000, None));
+        assert!(got.starts_with(name.as_bytes()));
+        wait_for("the program's end", || keeper.said().contains("over"));
+        assert!(keeper.said().contains("ENOENT EACCES"), "{}", keeper.said());
+        // Its peer still has not read: who waits for that is told, and need not.
+        wait_for("the keeper's word", || keeper.said().contains("have not taken all that was written"));
+        assert!(!keeper.has_ended());
+        keeper.signal(Signal::TERM);
+        wait_for("the keeper's end", || keeper.has_ended());
+        let (_, stream) = streams.pop().unwrap();
+        let (got, why) = read(stream);
+        assert!(got.len() < 200_009 && why == Some(ErrorKind::ConnectionReset), "{} bytes, {why:?}", got.len());
+    });
+}
+
+const SIGNALLED: &str = "
+def on_signal(number, _):
+    say('got', signal.Signals(number).name)
+for number in [signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM if 'stays' in sys.argv else signal.SIGUSR2]:
+    signal.signal(number, on_signal)
+say('ready')
+while True:
+    signal.pause()
+";
+
+/// What is sent to `nearside run` is the program's, and so is its status; a second one ends both.
+#[test]
+fn signals_to_the_keeper_are_the_programs() {
+    in_namespace(&[PYTHON], || {
+        // Not of the terminal's job, which has its signals from there.
+        let mut keeper = Running::start(python(SIGNALLED, &[]).process_group(0));
+        wait_for("the program", || keeper.said().contains("ready"));
+        for (signal, name) in [(Signal::HUP, "SIGHUP"), (Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")] {
+            keeper.signal(signal);
+            wait_for(name, || keeper.said().contains(&format!("got {name}")));
+        }
+        keeper.signal(Signal::TERM);
+        wait_for("the end", || keeper.has_ended());
+        assert_eq!(keeper.ended().unwrap().code(), Some(128 + 15));
+        assert_eq!(keeper.ended().unwrap().signal(), None);
+
+        let mut keeper = Running::start(python(SIGNALLED, &["stays"]).process_group(0));
+        wait_for("the program", || keeper.said().contains("ready"));
+        keeper.signal(Signal::TERM);
+        wait_for("SIGTERM", || keeper.said().contains("got SIGTERM"));
+        assert!(!keeper.has_ended());
+        keeper.signal(Signal::TERM);
+        wait_for("the end", || keeper.has_ended());
+        assert_eq!(keeper.ended().unwrap().code(), Some(128 + 9));
+    });
+}
+
+/// A daemon's first process gets them, where the one that was started is gone.
+#[test]
+fn signals_to_the_keeper_reach_a_daemon() {
+    in_namespace(&[NGINX], || {
+        let mut server = Server::start(Over::Tap, "signalled");
+        send(server.keeper(), Signal::TERM);
+        server.ended();
+    });
+}
+
+const FORKED: &str = "
+peer = socket.create_connection(('10.9.0.1', 8001))
+both = select.epoll()
+both.register(peer)
+def use():
+    say('recv', failure(lambda: peer.recv(1)))
+    say('send', failure(lambda: peer.send(b'x')))
+    say('epoll', failure(lambda: both.poll(60)))
+    say('poll', failure(lambda: [poll := select.poll(), poll.register(peer), poll.poll(60_000)]))
+    peer.close()
+    os._exit(0)
+in_child(use)
+def execute():
+    os.dup2(peer.fileno(), 0)
+    os.execv('/bin/true', ['true'])
+in_child(execute)
+peer.sendall(b'x')
+say('parent', peer.recv(1))
+# A daemon: what watches a listener goes on in a child.
+listener = listen()
+waits = select.epoll()
+waits.register(listener)
+parent = os.getpid()
+if os.fork() == 0:
+    peer.close()
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    say('alone')
+    say('daemon', waits.poll(60)[0][0] == listener.fileno())
+    s, _ = listener.accept()
+    s.sendall(b'daemon')
+    os._exit(0)
+";
+
+/// A child has none of its parent's connections, and hears so at once; listeners it has.
+#[test]
+fn children_have_listeners_and_no_connections() {
+    in_namespace(&[PYTHON], || {
+        let mut keeper = Running::start(&mut python(FORKED, &[]));
+        let mut listener = None;
+        wait_for("the kernel's end of the link", || {
+            listener = TcpListener::bind("10.9.0.1:8001").ok();
+            listener.is_some() || keeper.has_ended()
+        });
+        let (mut stream, _) = listener.expect("it runs").accept().unwrap();
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        stream.write_all(&byte).unwrap();
+        wait_for("the parent's end", || keeper.said().contains("alone"));
+        assert_eq!(read(connect()), (b"daemon".to_vec(), None));
+        wait_for("the program's end", || keeper.has_ended());
+        let said = keeper.said();
+        for expected in
+            ["recv EOPNOTSUPP", "send EOPNOTSUPP", "epoll EOPNOTSUPP", "poll EOPNOTSUPP", "parent b'x'", "daemon True"]
+        {
+            assert!(said.lines().any(|line| line == expected), "{expected}: {said}");
+        }
+        for call in ["recv", "send", "epoll_wait", "poll"] {
+            let why = format!("has called {call} for a connection that its parent opened or accepted before fork(2)");
+            assert_eq!(said.matches(&why).count(), 1, "{why}: {said}");
+        }
+        assert!(said.contains("becomes another program with 1 descriptors of connections open"), "{said}");
+    });
+}
+
+const THREADS: &str = "
+listener = listen()
+first, _ = listener.accept()
+def use():
+    say('accept', failure(listener.accept))
+    say('recv', failure(lambda: first.recv(1)))
+    first.close()
+    say('over')
+waits = select.epoll()
+waits.register(listener)
+thread = threading.Thread(target=use, name='other')
+# Not before the next client is there.
+waits.poll(60)
+thread.start()
+while thread.is_alive():
+    waits.poll(0.01)
+waits.poll(0)
+";
+
+/// A thread that cannot have a connection keeps nobody waiting for it, and may close it.
+#[test]
+fn what_another_thread_cannot_have_is_ended() {
+    in_namespace(&[PYTHON], || {
+        let mut keeper = Running::start(&mut python(THREADS, &[]));
+        let first = connect();
+        let second = connect();
+        let (got, why) = read(second);
+        assert!(got.is_empty() && why == Some(ErrorKind::ConnectionReset), "{got:?}, {why:?}");
+        assert_eq!(read(first), (Vec::new(), None));
+        wait_for("the program's end", || keeper.has_ended());
+        let said = keeper.said();
+        for expected in ["accept EOPNOTSUPP", "recv EOPNOTSUPP", "over"] {
+            assert!(said.lines().any(|line| line == expected), "{expected}: {said}");
+        }
+        for call in ["accept", "recv"] {
+            assert!(said.contains(&format!("has called {call} for a connection that another thread of it")), "{said}");
+        }
+    });
+}
+
+const WAITS: &str = "
+listener = listen()
+waits = select.epoll()
+waits.register(listener)
+waits.poll(600)
+listener.accept()[0].sendall(b'here')
+";
+
+/// What becomes of the link is said, and connections come when it is up again.
+#[test]
+fn a_link_that_goes_down_is_told() {
+    in_namespace(&[PYTHON], || {
+        let mut keeper = Running::start(&mut python(WAITS, &[]));
+        // Before there is a worker nobody looks.
+        wait_for("a seat", || {
+            let seats = Nearside::command(["status", &keeper.id().to_string()]).output().unwrap();
+            String::from_utf8_lossy(&seats.stdout).contains("1 of 16 seats are taken") || keeper.has_ended()
+        });
+        ip("link set near0 down");
+        wait_for("its word", || keeper.said().contains("tap:near0,addr=10.9.0.1/24 is down"));
+        ip("link set near0 up");
+        wait_for("its word", || keeper.said().contains("tap:near0,addr=10.9.0.1/24 is up"));
+        assert_eq!(read(connect()), (b"here".to_vec(), None));
+        wait_for("the program's end", || keeper.has_ended());
+    });
+}
