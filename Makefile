@@ -182,6 +182,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"2 x 500 lying memif peers|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p nearside-memif --lib hostile" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
+		"the same of tests in a cluster|NEARSIDE_SEEDS=$(SEEDS) $(CARGO) test -q --locked -p control -p reconcile" \
 		"what intervals are worth|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \
 		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
 		"the same where they speak HTTP/2|$(RUN) --package sim -- --upstream-faults 10000 --http2" \

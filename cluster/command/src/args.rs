@@ -14,6 +14,15 @@ const EXIT_CODES: &str = "Exit code:
   6  with strict: the figures cannot be trusted
   130  it was interrupted; what was measured until then is printed";
 
+/// What is left open, for the help.
+const RENDER_NOTES: &str = "The test's token, its controller's address and the values of secrets are not known
+before it runs: words in brackets stand for them.
+
+Exit code:
+  0  printed
+  1  the test's file, or one that it names, cannot be read
+  2  the command line or the test's file makes no sense";
+
 /// Generate one load by many workers, and judge it as one.
 #[derive(Parser)]
 #[command(name = "nearside cluster", bin_name = "nearside cluster", version, max_term_width = 100)]
@@ -28,6 +37,29 @@ pub enum Command {
     /// Run a test: make its workers ready, begin at one time, add up what they measure
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
+    /// Print the objects of Kubernetes that a test would be: nothing is made, and no cluster is asked
+    #[command(after_help = RENDER_NOTES)]
+    Render(RenderArgs),
+}
+
+/// What `render` is asked to do.
+#[derive(Args)]
+pub struct RenderArgs {
+    /// The test, a LoadTest in YAML
+    #[arg(value_name = "SPEC", value_hint = ValueHint::FilePath)]
+    pub spec: PathBuf,
+
+    /// The image with the programs, in place of the test's
+    #[arg(long, value_name = "IMAGE", value_parser = spec::image)]
+    pub image: Option<String>,
+
+    /// The namespace [default: the test's, else default]
+    #[arg(long, value_name = "NAME", value_parser = spec::name)]
+    pub namespace: Option<String>,
+
+    /// Print a List in JSON, in place of documents of YAML
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What `run` is asked to do.
@@ -37,11 +69,31 @@ pub struct RunArgs {
     #[arg(value_name = "SPEC", value_hint = ValueHint::FilePath)]
     pub spec: PathBuf,
 
-    /// Have processes of this machine as workers
-    #[arg(long, required = true)]
+    /// Have processes of this machine as workers, in place of pods of a cluster
+    #[arg(long)]
     pub local: bool,
 
-    /// Look for secrets in this folder, in files FOLDER/SECRET/KEY, as pods have them
+    /// Where the cluster is [default: KUBECONFIG, a pod's own account, or ~/.kube/config]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "local")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Which context of it, in place of the current one
+    #[arg(long, value_name = "NAME", conflicts_with = "local")]
+    pub context: Option<String>,
+
+    /// The namespace [default: the test's, else the context's, else default]
+    #[arg(long, value_name = "NAME", value_parser = spec::name, conflicts_with = "local")]
+    pub namespace: Option<String>,
+
+    /// The image with the programs, in place of the test's
+    #[arg(long, value_name = "IMAGE", value_parser = spec::image, conflicts_with = "local")]
+    pub image: Option<String>,
+
+    /// Where pods find this process, which listens on that port [default: its own address towards the API server]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, conflicts_with = "local")]
+    pub address: Option<String>,
+
+    /// Look for secrets in this folder, in files FOLDER/SECRET/KEY, as pods have them [default: the cluster's]
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub secrets: Option<PathBuf>,
 
@@ -60,6 +112,21 @@ pub struct RunArgs {
     /// Say nothing while it runs
     #[arg(long)]
     pub quiet: bool,
+}
+
+fn address(text: &str) -> Result<String, String> {
+    port_of(text).map(|_| text.to_owned())
+}
+
+/// The port of a place where workers look for their controller, which has a name or an address before it.
+///
+/// # Errors
+/// If it has none.
+pub fn port_of(place: &str) -> Result<u16, String> {
+    let parts =
+        place.rsplit_once(':').filter(|(host, _)| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic()));
+    let port = parts.and_then(|(_, port)| port.parse().ok()).filter(|port| *port > 0);
+    port.ok_or_else(|| format!("{place:?} is no address as in 192.0.2.7:7000"))
 }
 
 /// Reads the process's own command line. Where it asks for help, or makes no sense, this says so and ends the process.

@@ -1,30 +1,31 @@
-//! The workers' connections: a thread that takes them in, and one for each that reads. What is read is decided on
-//! elsewhere, by one thread alone.
+//! The workers' connections: a thread that takes them in, and one for each that opens what comes. What is read is
+//! decided on elsewhere, by one thread alone.
 
+use channel::{Channel, Keys};
 use control::ChannelId;
 use core::time::Duration;
 use cpu::Clock;
 use load::Plan;
 use merge::WorkerMessage;
 use messages::{FromWorker, HELLO_LIMIT, LINE_LIMIT, Lines, Token};
-use std::io::{ErrorKind, Read};
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Weak};
 use std::thread;
 use wire::Time;
 
 /// A worker that takes nothing for so long is given up by its connection.
 const WRITE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Connections beside two of each worker.
+/// Connections beside two of each worker. Of more, the one that has been silent for longest makes room.
 const STRANGERS_LIMIT: usize = 64;
 
 /// What happened at a connection.
 pub enum Event {
     /// It is there; this is to write to it.
-    Connected(ChannelId, TcpStream),
+    Connected(ChannelId, Arc<Channel>),
     /// A message came.
     Message(ChannelId, Box<WorkerMessage>, Time),
     /// What came is none.
@@ -37,6 +38,8 @@ pub enum Event {
 pub struct Known {
     /// Its secret.
     pub token: Token,
+    /// What comes of it.
+    pub keys: Keys,
     /// The part of each worker.
     pub plans: Vec<Plan>,
 }
@@ -47,7 +50,7 @@ pub struct Known {
 /// If there is no address, or no thread.
 pub fn listen(listener: TcpListener, known: Arc<Known>, events: SyncSender<Event>) -> std::io::Result<SocketAddr> {
     let address = listener.local_addr()?;
-    let open = Arc::new(AtomicUsize::new(0));
+    let mut open: VecDeque<Open> = VecDeque::new();
     let limit = 2 * known.plans.len() + STRANGERS_LIMIT;
     thread::Builder::new().name("near-listen".into()).spawn(move || {
         for number in 0.. {
@@ -59,27 +62,34 @@ pub fn listen(listener: TcpListener, known: Arc<Known>, events: SyncSender<Event
                     continue;
                 }
             };
-            if open.load(Ordering::Relaxed) >= limit {
-                // One of too many: closed unheard.
-                continue;
+            open.retain(|one| one.way.strong_count() > 0);
+            if open.len() >= limit {
+                // A stranger that says nothing keeps no worker out, which says at once who it is.
+                let Some(silent) = open.iter().position(|one| !one.is_known.load(Ordering::Relaxed)) else { continue };
+                if let Some(way) = open.remove(silent).and_then(|one| one.way.upgrade()) {
+                    way.shutdown();
+                }
             }
             let mut reader = match Reader::new(ChannelId(number), stream, &known, &events) {
                 Ok(reader) => reader,
                 Err(Gone::Stream) => continue,
                 Err(Gone::Everybody) => return,
             };
-            open.fetch_add(1, Ordering::Relaxed);
-            let over = Arc::clone(&open);
-            let read = move || {
-                reader.read();
-                over.fetch_sub(1, Ordering::Relaxed);
-            };
-            if thread::Builder::new().name("near-worker".into()).spawn(read).is_err() {
-                open.fetch_sub(1, Ordering::Relaxed);
+            let here = Open { way: Arc::downgrade(&reader.way), is_known: Arc::clone(&reader.is_known) };
+            // Without a thread the connection is closed unheard.
+            if thread::Builder::new().name("near-worker".into()).spawn(move || reader.read()).is_ok() {
+                open.push_back(here);
             }
         }
     })?;
     Ok(address)
+}
+
+/// A connection, as whoever takes them in knows it.
+struct Open {
+    way: Weak<Channel>,
+    /// Whether its worker said the token.
+    is_known: Arc<AtomicBool>,
 }
 
 /// Who is gone.
@@ -90,12 +100,13 @@ enum Gone {
 
 struct Reader {
     channel: ChannelId,
-    stream: TcpStream,
+    way: Arc<Channel>,
     known: Arc<Known>,
     events: SyncSender<Event>,
     lines: Lines,
     /// Which worker it says that it is, with the token.
     worker: Option<u32>,
+    is_known: Arc<AtomicBool>,
 }
 
 impl Reader {
@@ -106,28 +117,28 @@ impl Reader {
         events: &SyncSender<Event>,
     ) -> Result<Self, Gone> {
         let _ = stream.set_nodelay(true);
-        let prepared = stream.set_write_timeout(Some(WRITE_PATIENCE)).and_then(|()| stream.try_clone());
-        let writes = prepared.map_err(|_| Gone::Stream)?;
-        events.send(Event::Connected(channel, writes)).map_err(|_| Gone::Everybody)?;
+        stream.set_write_timeout(Some(WRITE_PATIENCE)).map_err(|_| Gone::Stream)?;
+        let way = Arc::new(Channel::accept(stream, &known.keys).map_err(|_| Gone::Stream)?);
+        events.send(Event::Connected(channel, Arc::clone(&way))).map_err(|_| Gone::Everybody)?;
         let (known, events, lines) = (Arc::clone(known), events.clone(), Lines::new(HELLO_LIMIT));
-        Ok(Self { channel, stream, known, events, lines, worker: None })
+        Ok(Self { channel, way, known, events, lines, worker: None, is_known: Arc::default() })
     }
 
     fn read(&mut self) {
-        let mut bytes = vec![0; 1 << 16];
-        loop {
-            let read = match self.stream.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(read) => read,
-                Err(why) if why.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => break,
-            };
+        let (mut bytes, mut opened) = (vec![0; 1 << 16], Vec::new());
+        while let Ok(read @ 1..) = self.way.receive(&mut bytes) {
             let received = Clock.now();
-            self.lines.push(bytes.get(..read).unwrap_or_default());
+            opened.clear();
+            // What is not sealed as it is to be is a stranger's, on the way or at its end: a worker comes again.
+            if self.way.open(bytes.get(..read).unwrap_or_default(), &mut opened).is_err() {
+                break;
+            }
+            self.lines.push(&opened);
             if !self.take_lines(received) {
                 break;
             }
         }
+        self.way.shutdown();
         let _ = self.events.send(Event::Closed(self.channel));
     }
 
@@ -146,6 +157,7 @@ impl Reader {
                                 && hello.token == self.known.token
                             {
                                 self.worker = Some(hello.worker);
+                                self.is_known.store(true, Ordering::Relaxed);
                             }
                             Event::Message(channel, Box::new(message), received)
                         }
@@ -162,5 +174,46 @@ impl Reader {
                 return false;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::Request;
+    use messages::Hello;
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::sync_channel;
+
+    #[test]
+    fn strangers_that_say_nothing_keep_no_worker_out() {
+        let (token, listener) = (Token::new(7), TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
+        let keys = Keys::of(&token).expect("keys");
+        let plan = Plan::new((Ipv4Addr::LOCALHOST, 80).into(), Request::get("a", "/"));
+        let known = Known { token: token.clone(), keys: keys.clone(), plans: vec![plan] };
+        let (sender, events) = sync_channel(256);
+        let address = listen(listener, Arc::new(known), sender).expect("it listens");
+        let strangers = STRANGERS_LIMIT + 10;
+        let idle: Vec<TcpStream> = (0..strangers).map(|_| TcpStream::connect(address).expect("it is taken")).collect();
+        let way = Channel::connect(TcpStream::connect(address).expect("it is taken"), &keys).expect("it is heard");
+        let hello = Hello { token, worker: 0, instance: 1, version: messages::version() };
+        way.write(&FromWorker::Hello::<(), ()>(hello).line()).expect("it is taken");
+        let (mut came, mut closed) = (0, 0);
+        loop {
+            match events.recv().expect("it listens") {
+                Event::Connected(..) => came += 1,
+                Event::Closed(channel) => {
+                    assert!(channel.0 < strangers as u64, "the oldest of them");
+                    closed += 1;
+                }
+                Event::Message(channel, message, _) => {
+                    assert!(channel.0 == strangers as u64 && matches!(*message, FromWorker::Hello(_)));
+                    break;
+                }
+                Event::Nonsense(_, why) => panic!("{why}"),
+            }
+        }
+        assert!(came == strangers + 1 && closed <= strangers + 1 - STRANGERS_LIMIT, "{came} {closed}");
+        drop(idle);
     }
 }

@@ -4,22 +4,33 @@
 //! | --- | --- |
 //! | `args` | the command line |
 //! | `run` | one test, from its file to its exit code |
-//! | `local` | workers as processes of this machine |
+//! | `render` | a test as the objects of Kubernetes that it would be |
+//! | `opened` | a test's file |
+//! | `workers` | workers, wherever they are |
+//! | `local` | those that are processes of this machine |
+//! | `cluster` | those that are pods |
 //! | `listen` | the workers' connections |
 //! | `output` | files for results |
 //! | `shown` | what is printed |
 
 mod args;
+mod cluster;
 mod listen;
 mod local;
+mod opened;
 mod output;
+mod render;
 mod run;
 mod shown;
+mod workers;
 
 use say::eprintln;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args::Command::Run(asked) = args::from_env();
-    say::end(run::run(&asked), |why| eprintln!("nearside: {why}"))
+    let done = match args::from_env() {
+        args::Command::Run(asked) => run::run(&asked),
+        args::Command::Render(asked) => render::render(&asked),
+    };
+    say::end(done, |why| eprintln!("nearside: {why}"))
 }

@@ -51,7 +51,8 @@ struct SkewReport {
 
 #[derive(Serialize)]
 struct ProblemReport {
-    worker: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<u32>,
     what: &'static str,
     sentence: String,
 }
@@ -124,8 +125,9 @@ impl Shown<'_> {
     fn explain(&self, reason: ExitReason, report: &Report) {
         for problem in &self.outcome.problems {
             eprintln!("nearside: INVALID: {problem}");
-            if let Some(words) = self.words.get(problem.worker as usize).filter(|words| !words.is_empty()) {
-                eprintln!("nearside: worker {} said: {words}", problem.worker);
+            let Some(worker) = problem.worker else { continue };
+            if let Some(words) = self.words.get(worker as usize).filter(|words| !words.is_empty()) {
+                eprintln!("nearside: worker {worker} said: {words}");
             }
         }
         if let Some(why) = reason.sentence(report) {
@@ -215,7 +217,8 @@ fn table(workers: &WorkersReport) -> String {
     let lines = figures::columns(&rows, |column| column == heads.len() - 1);
     lines.lines().for_each(|line| out += &format!("  {line}\n"));
     for problem in &workers.problems {
-        out += &format!("  INVALID: worker {}: {}\n", problem.worker, problem.sentence);
+        let whose = problem.worker.map(|worker| format!("worker {worker}: ")).unwrap_or_default();
+        out += &format!("  INVALID: {whose}{}\n", problem.sentence);
     }
     out
 }

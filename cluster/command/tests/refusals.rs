@@ -1,4 +1,4 @@
-//! What `nearside-cluster` refuses before a worker is started, and how it exits.
+//! What `nearside-cluster` refuses before a worker is started, what it renders, and how it exits.
 //!
 //! Cargo builds a package's programs for its integration tests alone: that these are here
 //! also lets the tests of testing/interop find the program beside `nearside`.
@@ -52,4 +52,48 @@ fn fields_are_refused_by_name_each_with_its_line() {
     let said = refused("fields", text);
     assert!(said.contains("line 7: spec.rate: 2 a second over 3 workers"), "{said}");
     assert!(said.contains("line 8: spec.workerz: there is no such field"), "{said}");
+}
+
+const CLUSTER: &str = "apiVersion: nearside.dev/v1alpha1\nkind: LoadTest\nmetadata: {name: shop, namespace: load}\nspec:\n  \
+                       target: http://shop.example/\n  workers: 3\n  request: {headers: [{name: A, valueFrom: \
+                       {secretKeyRef: {name: s, key: k}}}]}\n";
+
+#[test]
+fn a_test_is_rendered_without_a_cluster_and_without_its_secrets() {
+    let path = file("render", CLUSTER);
+    let spec = path.to_str().expect("text");
+    let (code, text) = run(&["render", spec, "--image", "registry.example/nearside:1"]);
+    assert_eq!(code, Some(0), "{text}");
+    let kinds: Vec<String> = audit::yaml::documents(&text)
+        .unwrap_or_else(|why| panic!("{why}: {text}"))
+        .iter()
+        .map(|one| {
+            format!(
+                "{} {}",
+                one.text_at("kind").unwrap_or_default(),
+                one.text_at("metadata.namespace").unwrap_or_default()
+            )
+        })
+        .collect();
+    assert_eq!(kinds, ["Lease load", "Job load", "Secret load"]);
+    assert!(text.contains("(the key k of the secret s)"), "{text}");
+    let (code, json) = run(&["render", spec, "--image", "registry.example/nearside:1", "--json"]);
+    assert_eq!(code, Some(0), "{json}");
+    let list: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(3));
+    assert_eq!(list["items"][1]["spec"]["completions"], 3);
+    for (words, told) in [
+        (&["--image", "a b"][..], "write an image as in"),
+        (&["--image", "a", "--namespace", "A"], "a name has 1 to 63"),
+        (&["--image", "a", "--namespace", "other"], "line 3: metadata.namespace: the test belongs to load"),
+        (&[], "spec.pods.image: this is missing"),
+    ] {
+        let (code, said) = run(&[&["render", spec][..], words].concat());
+        assert!(code == Some(2) && said.contains(told), "{words:?}: {code:?} {said}");
+    }
+    for address in ["7000", ":7000", "a:", "a:0", "a:70000", "a b:7000"] {
+        let (code, said) = run(&["run", spec, "--address", address]);
+        assert!(code == Some(2) && said.contains("is no address as in 192.0.2.7:7000"), "{address}: {code:?} {said}");
+    }
+    fs::remove_dir_all(path.parent().expect("a folder")).expect("made above");
 }

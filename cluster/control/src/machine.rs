@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, Part, skew};
 use crate::problem::{Gone, Problem, ProblemKind};
 use crate::seat::Seat;
 use core::time::Duration;
-use messages::{FromWorker, Hello, Readiness, Standing, ToWorker, Token};
+use messages::{Counted, FromWorker, Hello, Readiness, Standing, ToWorker, Token};
 use std::collections::{BTreeMap, VecDeque};
 use wire::Time;
 
@@ -77,6 +77,8 @@ pub struct Control<M> {
     peers: BTreeMap<ChannelId, Peer>,
     problems: Vec<Problem>,
     interrupted: bool,
+    /// Whether another test has the target.
+    displaced: bool,
     strangers: u64,
     actions: VecDeque<Action>,
 }
@@ -92,6 +94,7 @@ impl<M> Control<M> {
             peers: BTreeMap::new(),
             problems: Vec::new(),
             interrupted: false,
+            displaced: false,
             strangers: 0,
             actions: (0..workers).map(|worker| Action::Launch { worker }).collect(),
             rules,
@@ -115,6 +118,12 @@ impl<M> Control<M> {
             Peer::Worker(worker) if self.seat(*worker)?.part.is_none() => Some(*worker),
             _ => None,
         }
+    }
+
+    /// Whether a worker's interval of this number did not come yet.
+    #[must_use]
+    pub fn is_new_interval(&self, worker: u32, number: u64) -> bool {
+        self.seat(worker).is_some_and(|seat| number >= seat.intervals)
     }
 
     /// A message that came at `received`.
@@ -160,6 +169,16 @@ impl<M> Control<M> {
     pub fn on_gone(&mut self, worker: u32, gone: Gone, now: Time) {
         if let Some(seat) = self.seats.get_mut(worker as usize) {
             seat.gone.get_or_insert((gone, now));
+        }
+        self.settle(now);
+    }
+
+    /// Another test has the target: what is measured from now on is of both.
+    pub fn on_displaced(&mut self, now: Time) {
+        let is_over = matches!(self.phase, Phase::Over { .. });
+        if !is_over && !core::mem::replace(&mut self.displaced, true) {
+            let what = "another test has the target now: this one's Lease was taken or deleted".to_owned();
+            self.problems.push(Problem { worker: None, kind: ProblemKind::TargetTaken, what });
         }
         self.settle(now);
     }
@@ -288,15 +307,26 @@ impl<M> Control<M> {
         match message {
             FromWorker::Echo(echo) => seat.probes.on_echo(echo, received),
             FromWorker::Beat(beat) => {
-                seat.beat = beat;
+                (seat.beat, seat.has_beaten) = (beat, true);
                 seat.standing = seat.standing.max(beat.standing);
                 seat.begins_ns = beat.start_ns.or(seat.begins_ns);
+                if let (Phase::Over { .. }, Some(channel)) = (self.phase, seat.channel) {
+                    self.actions.push_back(Action::Send { channel, message: ToWorker::Bye });
+                }
             }
             FromWorker::Ready(ready) => self.on_ready(worker, ready),
             FromWorker::Measured(part) => self.on_measured(worker, part, now),
             FromWorker::Failed(why) if seat.part.is_none() => self.note(worker, ProblemKind::Failed, why),
-            // Who it is is known, and what happened in intervals changes nothing here.
-            FromWorker::Failed(_) | FromWorker::Hello(_) | FromWorker::Interval(_) => {}
+            // What happened in it changes nothing here.
+            FromWorker::Interval(Counted { number, .. }) => {
+                seat.intervals = seat.intervals.max(number.saturating_add(1));
+                if let Some(channel) = seat.channel {
+                    let message = ToWorker::Have { intervals: seat.intervals };
+                    self.actions.push_back(Action::Send { channel, message });
+                }
+            }
+            // Who it is is known.
+            FromWorker::Failed(_) | FromWorker::Hello(_) => {}
         }
     }
 
@@ -315,11 +345,14 @@ impl<M> Control<M> {
 
     fn on_measured(&mut self, worker: u32, part: Part<M>, now: Time) {
         let Some(seat) = self.seats.get_mut(worker as usize) else { return };
+        let is_over = matches!(self.phase, Phase::Over { .. });
         if let Some(channel) = seat.channel {
-            self.actions.push_back(Action::Send { channel, message: ToWorker::Bye });
+            // Until all have measured it stays: if this controller dies, another asks for it again.
+            let message = if is_over { ToWorker::Bye } else { ToWorker::Kept };
+            self.actions.push_back(Action::Send { channel, message });
         }
         // The first counts; and none of one that the test ended for.
-        if seat.part.is_some() || matches!(self.phase, Phase::Over { .. }) {
+        if seat.part.is_some() || is_over {
             return;
         }
         let faults = part.faults.clone();
@@ -343,6 +376,11 @@ impl<M> Control<M> {
         self.seats.get(worker as usize)
     }
 
+    /// Whether something is known that ends the test before its time.
+    fn ends(&self) -> bool {
+        self.interrupted || self.displaced || self.seats.iter().any(|seat| seat.has_failed)
+    }
+
     /// Notes a problem: the first of its kind that a worker has.
     fn note(&mut self, worker: u32, kind: ProblemKind, what: String) {
         if matches!(self.phase, Phase::Over { .. }) {
@@ -353,8 +391,8 @@ impl<M> Control<M> {
         {
             seat.has_failed = true;
         }
-        if !self.problems.iter().any(|known| (known.worker, known.kind) == (worker, kind)) {
-            self.problems.push(Problem { worker, kind, what });
+        if !self.problems.iter().any(|known| (known.worker, known.kind) == (Some(worker), kind)) {
+            self.problems.push(Problem { worker: Some(worker), kind, what });
         }
     }
 
@@ -415,7 +453,7 @@ impl<M> Control<M> {
     }
 
     fn settle_preparing(&mut self, until: Time, now: Time) {
-        if self.interrupted || self.seats.iter().any(|seat| seat.has_failed) {
+        if self.ends() {
             return self.end_early(None, now);
         }
         if self.seats.iter().all(|seat| seat.part.is_some()) {
@@ -461,7 +499,7 @@ impl<M> Control<M> {
     }
 
     fn settle_loading(&mut self, start: Time, until: Time, now: Time) {
-        if self.interrupted || self.seats.iter().any(|seat| seat.has_failed) {
+        if self.ends() {
             return self.end_early(Some(start), now);
         }
         if self.seats.iter().all(|seat| seat.part.is_some()) {
@@ -531,6 +569,9 @@ impl<M> Control<M> {
         let unknown: Vec<ChannelId> = unknown.map(|(channel, _)| *channel).collect();
         unknown.into_iter().for_each(|channel| self.turn_away(channel));
         for (worker, seat) in self.seats.iter().enumerate() {
+            if let Some(channel) = seat.channel.filter(|_| seat.part.is_some()) {
+                self.actions.push_back(Action::Send { channel, message: ToWorker::Bye });
+            }
             if seat.part.is_none() {
                 self.actions.push_back(Action::Kill { worker: worker as u32 });
             }

@@ -30,7 +30,7 @@ impl fmt::Display for Gone {
     }
 }
 
-/// What is wrong with a worker.
+/// What is wrong with a worker, or with the test.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ProblemKind {
     /// It was not ready in time.
@@ -59,6 +59,8 @@ pub enum ProblemKind {
     Throttled,
     /// It had more to do than it could.
     Saturated,
+    /// Another test has this one's target.
+    TargetTaken,
 }
 
 impl ProblemKind {
@@ -79,6 +81,7 @@ impl ProblemKind {
             Self::OutOfStep => "worker out of step",
             Self::Throttled => "worker throttled",
             Self::Saturated => "worker saturated",
+            Self::TargetTaken => "target taken",
         }
     }
 
@@ -102,8 +105,8 @@ impl From<Gone> for ProblemKind {
 /// What makes a test invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// Whose it is, from zero.
-    pub worker: u32,
+    /// Whose it is, from zero; none where it is no worker's.
+    pub worker: Option<u32>,
     /// What it is.
     pub kind: ProblemKind,
     /// What is known of it.
@@ -112,6 +115,9 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "worker {}: {}", self.worker, self.what)
+        match self.worker {
+            Some(worker) => write!(f, "worker {worker}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
     }
 }

@@ -33,6 +33,10 @@ pub(crate) struct Seat<M> {
     /// Its last sign of life.
     pub heard: Time,
     pub beat: Beat,
+    /// Whether it said how far it is: an earlier controller may have told it when to begin.
+    pub has_beaten: bool,
+    /// The number of the next interval: those below came.
+    pub intervals: u64,
     /// How its process ended, and when that was known.
     pub gone: Option<(Gone, Time)>,
     pub part: Option<Part<M>>,
@@ -52,6 +56,8 @@ impl<M> Seat<M> {
             told: None,
             heard: now,
             beat: Beat::default(),
+            has_beaten: false,
+            intervals: 0,
             gone: None,
             part: None,
             has_failed: false,
@@ -69,7 +75,7 @@ impl<M> Seat<M> {
 
     /// Whether the load can begin, as far as this one goes.
     pub fn is_set(&self) -> bool {
-        let stands = self.ready.is_some() || self.standing >= Standing::Loading;
+        let stands = self.has_beaten && (self.ready.is_some() || self.standing >= Standing::Loading);
         self.part.is_some() || stands && self.probes.is_known() && self.channel.is_some()
     }
 

@@ -36,9 +36,11 @@ fn without_a_fault_a_test_is_valid_and_its_workers_begin_together() {
 /// Everything that can die dies at some time, messages come late, twice, and not at all.
 #[test]
 fn every_run_ends_in_the_right_verdict_and_nothing_is_left_waiting() {
-    let (mut valid, mut invalid, mut restarted) = (0, 0, 0);
+    let (mut valid, mut invalid, mut restarted, mut resumed) = (0, 0, 0, 0);
     for seed in seeds(200) {
-        let mut world = World::new(seed, Setting::wild(seed));
+        let setting = Setting::wild(seed);
+        let (lossless, broken) = (setting.lost == 0, setting.breaks > 0);
+        let mut world = World::new(seed, setting);
         let seen = world.run();
         let Some(outcome) = seen.outcome else {
             assert!(seen.controller_died_for_good, "{seed}");
@@ -46,7 +48,7 @@ fn every_run_ends_in_the_right_verdict_and_nothing_is_left_waiting() {
         };
         restarted += u32::from(seen.restarts > 0);
         for problem in &outcome.problems {
-            let causes = &seen.causes[problem.worker as usize];
+            let causes = &seen.causes[problem.worker.expect("a worker's") as usize];
             assert!(causes.contains(&problem.kind), "{seed}: {problem}, and its causes are {causes:?}");
         }
         // One that is named ends the test for the others, whose faults may be known too late.
@@ -56,6 +58,15 @@ fn every_run_ends_in_the_right_verdict_and_nothing_is_left_waiting() {
             "{seed}: nobody is named: {:?}",
             seen.must
         );
+        for (worker, (counted, said)) in seen.intervals.iter().enumerate() {
+            // Each once, in its order, whatever came twice or was said again.
+            assert!(counted.is_sorted_by(|one, next| one < next), "{seed}: worker {worker}: {counted:?}");
+            assert!(counted.last().is_none_or(|last| last < said), "{seed}: worker {worker}: {counted:?} of {said}");
+            // What is lost without the connection that it was on is told to nobody.
+            let whole = lossless && outcome.workers[worker].measured.is_some() && seen.restarts == 0;
+            assert!(!whole || counted.len() as u64 == *said, "{seed}: worker {worker}: {counted:?} of {said}");
+            resumed += u32::from(whole && broken && *said > 0);
+        }
         if outcome.is_valid() {
             valid += 1;
             let sum: u64 = outcome.workers.iter().filter_map(|worker| worker.measured).sum();
@@ -64,7 +75,8 @@ fn every_run_ends_in_the_right_verdict_and_nothing_is_left_waiting() {
             invalid += 1;
         }
     }
-    assert!(seeds(200).len() < 200 || valid > 40 && invalid > 40 && restarted > 15, "{valid} {invalid} {restarted}");
+    let each = valid > 40 && invalid > 40 && restarted > 15 && resumed > 40;
+    assert!(seeds(200).len() < 200 || each, "{valid} {invalid} {restarted} {resumed}");
 }
 
 #[test]
@@ -86,8 +98,9 @@ fn a_worker_that_is_killed_is_named_within_five_seconds() {
                 Death::Process(Gone::Evicted) => ProblemKind::Evicted,
                 _ => ProblemKind::Lost,
             };
-            let found: Vec<(u32, ProblemKind)> = outcome.problems.iter().map(|one| (one.worker, one.kind)).collect();
-            assert_eq!(found, [(2, kind)], "{seed} {death:?}: {:?}", outcome.problems);
+            let found: Vec<(Option<u32>, ProblemKind)> =
+                outcome.problems.iter().map(|one| (one.worker, one.kind)).collect();
+            assert_eq!(found, [(Some(2), kind)], "{seed} {death:?}: {:?}", outcome.problems);
             let took = seen.over.since(seen.died.expect("it died"));
             assert!(took.as_secs_f64() < 5.0, "{seed} {death:?}: {took:?}");
         }

@@ -3,7 +3,7 @@
 use control::{Part, ProblemKind};
 use figures::{seconds, share};
 use load::{Figures, Interval, Outside, Plan, Report, Warning};
-use messages::{BadMessage, FromWorker, Measured, Throttling};
+use messages::{BadMessage, Counted, FromWorker, Measured, Throttling};
 
 /// What a worker measured.
 pub type WorkerFigures = Box<Measured<Figures, Outside>>;
@@ -22,7 +22,10 @@ const SILOS_LIMIT: usize = 4_096;
 pub fn read(line: &[u8], plan: Option<&Plan>) -> Result<WorkerMessage, BadMessage> {
     let bad = |why: &str| BadMessage(why.to_owned());
     Ok(match FromWorker::<WorkerFigures, Box<Interval>>::read(line)? {
-        FromWorker::Interval(interval) => FromWorker::Interval(Box::new(interval.admit().map_err(bad)?)),
+        FromWorker::Interval(Counted { number, place, interval }) => {
+            let interval = Box::new(interval.admit().map_err(bad)?);
+            FromWorker::Interval(Counted { number, place, interval })
+        }
         FromWorker::Measured(measured) => {
             let Measured { begun_ns, figures, outside, throttling } = *measured;
             if begun_ns.len() > SILOS_LIMIT {

@@ -38,17 +38,15 @@ impl Timeline {
         Self { tracks, waiting: BTreeMap::new(), given: None, number: 0, late: 0 }
     }
 
-    /// A worker's next interval; those of one come in their order.
-    pub fn add(&mut self, worker: u32, interval: Interval) {
+    /// A worker's next interval, and its place in its stage; those of one come in their order. Of those that are left
+    /// out the others' places are as they were.
+    pub fn add(&mut self, worker: u32, place: u64, interval: Interval) {
         let Some(track) = self.tracks.get_mut(worker as usize).filter(|track| !track.over) else { return };
-        if interval.stage < track.stage || track.next >= PLACES_LIMIT {
+        let place = (interval.stage, place);
+        if place < (track.stage, track.next) || place.1 >= PLACES_LIMIT {
             return;
         }
-        if interval.stage != track.stage {
-            (track.stage, track.next) = (interval.stage, 0);
-        }
-        let place = (interval.stage, track.next);
-        track.next = track.next.saturating_add(u64::from(interval.spans.max(1)));
+        (track.stage, track.next) = (place.0, place.1.saturating_add(u64::from(interval.spans.max(1))));
         if self.given.is_some_and(|given| place <= given) {
             self.late += 1;
             return;

@@ -4,7 +4,7 @@ use control::{Outcome, ProblemKind, WorkerOutcome};
 use core::time::Duration;
 use load::{Class, Figures, Interval, Objective, Outside, Plan, Recorder, Report, Request, Schedule, Stage, Trust};
 use merge::{Timeline, Whole, WorkerFigures, WorkerMessage, faults, read};
-use messages::{FromWorker, Measured, Throttling};
+use messages::{Counted, FromWorker, Measured, Throttling};
 use random::SplitMix64;
 
 fn plan() -> Plan {
@@ -81,7 +81,7 @@ fn a_problem_of_a_worker_makes_the_whole_invalid_by_name() {
     let mut random = SplitMix64::new(1);
     let mut whole = Whole::default();
     whole.add(&measured(&mut random, &mut [Recorder::new(), Recorder::new(), Recorder::new()]));
-    let problem = control::Problem { worker: 3, kind: ProblemKind::Lost, what: "it was killed".to_owned() };
+    let problem = control::Problem { worker: Some(3), kind: ProblemKind::Lost, what: "it was killed".to_owned() };
     let report = whole.report(&plan(), &outcome(vec![problem]));
     assert_eq!((report.verdict.trust, report.verdict.trust.word()), (Trust::No, "INVALID"));
     assert_eq!(
@@ -184,27 +184,46 @@ fn interval(stage: Stage, start: u64, nanos: u64, spans: u32) -> Interval {
 fn intervals_of_the_same_place_are_one_whatever_clocks_say() {
     let mut timeline = Timeline::new(2);
     // The second worker was ready two seconds later, so that its times are others.
-    timeline.add(0, interval(Stage::WarmUp, 3, 100, 1));
+    timeline.add(0, 0, interval(Stage::WarmUp, 3, 100, 1));
     assert!(timeline.poll().is_none(), "the other's is to come");
-    timeline.add(1, interval(Stage::WarmUp, 1, 200, 1));
+    timeline.add(1, 0, interval(Stage::WarmUp, 1, 200, 1));
     let first = timeline.poll().expect("whole");
-    timeline.add(0, interval(Stage::Measuring, 4, 300, 1));
-    timeline.add(1, interval(Stage::Measuring, 2, 400, 2));
+    timeline.add(0, 0, interval(Stage::Measuring, 4, 300, 1));
+    timeline.add(0, 0, interval(Stage::Measuring, 4, 300, 1));
+    timeline.add(1, 0, interval(Stage::Measuring, 2, 400, 2));
     assert_eq!((first.stage, first.number, first.counts.traffic.responses, first.open), (Stage::WarmUp, 0, 2, 8));
     assert_eq!(first.samples.classes[0].len(), 2);
     assert_eq!(first.length(), Duration::from_secs(1));
     let second = timeline.poll().expect("both are past it");
     assert_eq!((second.number, second.samples.classes[0].max()), (1, 400));
-    timeline.add(0, interval(Stage::Measuring, 5, 500, 1));
-    timeline.add(0, interval(Stage::Measuring, 6, 500, 1));
+    assert_eq!(second.samples.classes[0].len(), 2, "what is said twice counts once");
+    timeline.add(0, 1, interval(Stage::Measuring, 5, 500, 1));
+    timeline.add(0, 2, interval(Stage::Measuring, 6, 500, 1));
     assert!(timeline.poll().is_some() && timeline.poll().is_none(), "the other's was of two places");
     timeline.end(0);
     timeline.end(1);
     assert!(timeline.poll().is_some(), "the last");
     assert!(timeline.poll().is_none() && timeline.late() == 0);
-    timeline.add(0, interval(Stage::Measuring, 4, 300, 1));
-    timeline.add(9, interval(Stage::Measuring, 4, 300, 1));
+    timeline.add(0, 3, interval(Stage::Measuring, 4, 300, 1));
+    timeline.add(9, 3, interval(Stage::Measuring, 4, 300, 1));
     assert!(timeline.poll().is_none(), "it has ended, and the other is none");
+}
+
+#[test]
+fn one_that_is_left_out_moves_no_other() {
+    let mut timeline = Timeline::new(2);
+    for place in [0, 1, 2] {
+        timeline.add(0, place, interval(Stage::Measuring, place, 100, 1));
+    }
+    // Said when nobody was there, and given up.
+    timeline.add(1, 0, interval(Stage::Measuring, 0, 200, 1));
+    timeline.add(1, 2, interval(Stage::Measuring, 2, 300, 1));
+    timeline.add(1, u64::MAX, interval(Stage::Measuring, 3, 300, 1));
+    (0..2).for_each(|worker| timeline.end(worker));
+    let samples: Vec<_> = core::iter::from_fn(|| timeline.poll())
+        .map(|one| (one.samples.classes[0].len(), one.samples.classes[0].max()))
+        .collect();
+    assert_eq!(samples, [(2, 200), (1, 100), (2, 300)]);
 }
 
 #[test]
@@ -212,19 +231,24 @@ fn one_that_is_far_behind_is_not_waited_for() {
     let mut timeline = Timeline::new(2);
     let mut given = 0;
     for second in 0..100 {
-        timeline.add(0, interval(Stage::Measuring, second, 5, 1));
+        timeline.add(0, second, interval(Stage::Measuring, second, 5, 1));
         given += u32::from(timeline.poll().is_some());
     }
     assert_eq!(given, 36);
-    timeline.add(1, interval(Stage::Measuring, 0, 5, 1));
+    timeline.add(1, 0, interval(Stage::Measuring, 0, 5, 1));
     assert_eq!(timeline.late(), 1);
-    timeline.add(1, interval(Stage::WarmUp, 0, 5, 1));
+    timeline.add(1, 0, interval(Stage::WarmUp, 0, 5, 1));
     assert_eq!(timeline.late(), 1, "time does not go backwards");
 }
 
 #[test]
 fn intervals_are_read_as_carefully() {
-    let line = FromWorker::<WorkerFigures, Interval>::Interval(interval(Stage::Measuring, 1, 7, 1)).line();
+    let line = FromWorker::<WorkerFigures, Interval>::Interval(Counted {
+        number: 0,
+        place: 0,
+        interval: interval(Stage::Measuring, 1, 7, 1),
+    })
+    .line();
     let text = String::from_utf8(line).expect("text");
     let text = text.trim_end();
     assert!(matches!(read(text.as_bytes(), None), Ok(FromWorker::Interval(_))));

@@ -11,12 +11,15 @@
 //! | [`Readiness`], when its connections are open | |
 //! | | [`ToWorker::Start`], at one time for all, by each one's own clock |
 //! | [`Beat`], twice a second, from its first word to its last | |
-//! | intervals, each with all its buckets | |
+//! | intervals, each with its number and all its buckets ([`Counted`]) | |
+//! | | [`ToWorker::Have`]: which of them are here |
 //! | [`Measured`]: what it measured in all | |
-//! | | [`ToWorker::Bye`] |
+//! | | [`ToWorker::Kept`]: that is here |
+//! | | [`ToWorker::Bye`], when all have measured |
 //!
 //! [`ToWorker::Stop`] ends the load where it stands, and so does a controller that is gone. A worker says again what
-//! is not answered, and each message may come twice: nothing counts twice.
+//! is not answered, and each message may come twice: nothing counts twice. A connection that breaks is no end: on the
+//! next one the worker says who it is, and then all that is not known to be there.
 //!
 //! What comes from the other side is anybody's bytes until it is read: a line has a limit ([`Lines`]), and a word that
 //! a terminal must not see is changed ([`FromWorker::read`]). What is measured, and what happened in an interval, are
@@ -29,13 +32,13 @@ mod token;
 
 pub use lines::{LineTooLong, Lines};
 pub use reporter::{BEAT_EVERY, Reporter};
-pub use token::{TOKEN_VARIABLE, Token};
+pub use token::{CONTROLLER_FILE, TOKEN_FILE, TOKEN_VARIABLE, Token};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of this exchange; raised when a message changes its meaning.
-const EXCHANGE: u32 = 1;
+const EXCHANGE: u32 = 2;
 
 /// The longest line before a worker has said who it is, in bytes.
 pub const HELLO_LIMIT: usize = 1 << 12;
@@ -126,6 +129,18 @@ pub struct Beat {
     pub open: u64,
 }
 
+/// What happened in an interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counted<I> {
+    /// Its number among all that the worker says, from zero: none counts twice.
+    pub number: u64,
+    /// Its place in the stage of the load that it is of, in lengths of an interval.
+    pub place: u64,
+    /// What happened.
+    pub interval: I,
+}
+
 /// How much a worker's group of processes was kept from its cores by a quota (`cpu.stat`), over the measured time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -163,7 +178,7 @@ pub enum FromWorker<M, I> {
     /// It is alive.
     Beat(Beat),
     /// What happened in an interval.
-    Interval(I),
+    Interval(Counted<I>),
     /// What it measured in all.
     Measured(M),
     /// It cannot do what it is to, and why.
@@ -184,9 +199,16 @@ pub enum ToWorker {
         /// When, by the worker's own clock in nanoseconds.
         at_ns: u64,
     },
+    /// The worker's intervals with lower numbers are here: they need not be kept.
+    Have {
+        /// The number of the next one.
+        intervals: u64,
+    },
     /// End the load where it is, and say what was measured.
     Stop,
-    /// What was measured is here: there is nothing more to do.
+    /// What was measured is here, and need not be said again on this connection. Another controller may want it.
+    Kept,
+    /// The test is over: there is nothing more to do.
     Bye,
 }
 
@@ -219,6 +241,24 @@ impl<M: DeserializeOwned, I: DeserializeOwned> FromWorker<M, I> {
                 Err(BadMessage("longer words than there are".into()))
             }
             other => Ok(other),
+        }
+    }
+}
+
+impl<M, I> FromWorker<M, I> {
+    /// The same with another kind of intervals.
+    #[must_use]
+    pub fn map_interval<J>(self, of: impl FnOnce(I) -> J) -> FromWorker<M, J> {
+        match self {
+            Self::Hello(hello) => FromWorker::Hello(hello),
+            Self::Ready(ready) => FromWorker::Ready(ready),
+            Self::Echo(echo) => FromWorker::Echo(echo),
+            Self::Beat(beat) => FromWorker::Beat(beat),
+            Self::Interval(Counted { number, place, interval }) => {
+                FromWorker::Interval(Counted { number, place, interval: of(interval) })
+            }
+            Self::Measured(measured) => FromWorker::Measured(measured),
+            Self::Failed(why) => FromWorker::Failed(why),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The worker's side, as a state machine.
 
-use crate::{Beat, Echo, FromWorker, Hello, Readiness, Standing, ToWorker};
+use crate::{Beat, Counted, Echo, FromWorker, Hello, Readiness, Standing, ToWorker};
 use core::time::Duration;
 use std::collections::VecDeque;
 use wire::Time;
@@ -11,20 +11,31 @@ pub const BEAT_EVERY: Duration = Duration::from_millis(500);
 /// How often it says again what was not answered: that it is ready, and what it measured.
 const AGAIN_EVERY: Duration = Duration::from_secs(2);
 
+/// Intervals that are kept for a controller that does not say that it has them: so many bytes of lines.
+const KEPT_LIMIT: usize = 4 << 20;
+
+/// And so many of them, however short.
+const KEPT_MOST: usize = 4_096;
+
 /// The worker's side of one test: what it is told goes in, what is to be sent comes out.
 ///
-/// Call order: [`Reporter::new`]; then [`Reporter::on_message`], [`Reporter::on_ready`], [`Reporter::on_measured`],
-/// [`Reporter::on_failed`] and [`Reporter::on_progress`] as they happen, and after each [`Reporter::poll_send`] until
-/// there is nothing. Times are by the worker's own clock, which nobody else has; [`Reporter::next_deadline`] says
-/// when to come again.
+/// Call order: [`Reporter::new`]; then [`Reporter::on_message`], [`Reporter::on_ready`], [`Reporter::on_interval`],
+/// [`Reporter::on_measured`], [`Reporter::on_failed`] and [`Reporter::on_progress`] as they happen, and after each
+/// [`Reporter::poll_send`] until there is nothing. Times are by the worker's own clock, which nobody else has;
+/// [`Reporter::next_deadline`] says when to come again.
 #[derive(Debug)]
 pub struct Reporter<M, I> {
     hello: Hello,
     standing: Standing,
     ready: Option<Readiness>,
+    /// Whether a controller is to be told that it is, or was, ready, and for what: it may be another than before.
+    says_ready: bool,
     /// When to begin.
     start: Option<Time>,
     measured: Option<M>,
+    /// Why it cannot be done.
+    failed: Option<String>,
+    kept: Kept<I>,
     stopped: bool,
     over: bool,
     beat: Beat,
@@ -33,7 +44,61 @@ pub struct Reporter<M, I> {
     out: VecDeque<FromWorker<M, I>>,
 }
 
-impl<M: Clone, I> Reporter<M, I> {
+/// Intervals that the controller may not have.
+#[derive(Debug)]
+struct Kept<I> {
+    /// Each with the bytes that it takes.
+    intervals: VecDeque<(Counted<I>, usize)>,
+    bytes: usize,
+    /// The number of the next one there will be.
+    next: u64,
+    /// The number of the next one to be said.
+    said: u64,
+}
+
+impl<I: Clone> Kept<I> {
+    fn new() -> Self {
+        Self { intervals: VecDeque::new(), bytes: 0, next: 0, said: 0 }
+    }
+
+    fn push(&mut self, place: u64, interval: I, bytes: usize) {
+        self.intervals.push_back((Counted { number: self.next, place, interval }, bytes));
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.next += 1;
+        // A controller that is away for so long has what was counted in all at the end.
+        while self.intervals.len() > 1 && (self.bytes > KEPT_LIMIT || self.intervals.len() > KEPT_MOST) {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        if let Some((_, bytes)) = self.intervals.pop_front() {
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// The controller has those below.
+    fn drop_below(&mut self, number: u64) {
+        while self.intervals.front().is_some_and(|(first, _)| first.number < number) {
+            self.drop_first();
+        }
+    }
+
+    /// All are to be said again.
+    fn rewind(&mut self) {
+        self.said = self.intervals.front().map_or(self.next, |(first, _)| first.number);
+    }
+
+    fn say(&mut self) -> Option<Counted<I>> {
+        let (first, _) = self.intervals.front()?;
+        let at = usize::try_from(self.said.saturating_sub(first.number)).ok()?;
+        let (found, _) = self.intervals.get(at)?;
+        self.said = found.number + 1;
+        Some(found.clone())
+    }
+}
+
+impl<M: Clone, I: Clone> Reporter<M, I> {
     /// A worker's side, with its first word.
     #[must_use]
     pub fn new(hello: Hello, now: Time) -> Self {
@@ -42,8 +107,11 @@ impl<M: Clone, I> Reporter<M, I> {
             hello,
             standing: Standing::Preparing,
             ready: None,
+            says_ready: false,
             start: None,
             measured: None,
+            failed: None,
+            kept: Kept::new(),
             stopped: false,
             over: false,
             beat: Beat::default(),
@@ -58,8 +126,11 @@ impl<M: Clone, I> Reporter<M, I> {
     pub fn on_connected(&mut self, now: Time) {
         self.out.clear();
         self.out.push_back(FromWorker::Hello(self.hello.clone()));
+        self.out.extend(self.failed.clone().map(FromWorker::Failed));
+        self.kept.rewind();
         self.next_beat = now;
-        if self.next_again < Time::MAX {
+        self.says_ready = self.ready.is_some();
+        if self.measured.is_some() {
             self.next_again = now;
         }
     }
@@ -78,6 +149,9 @@ impl<M: Clone, I> Reporter<M, I> {
                 (self.next_beat, self.next_again) = (now, Time::MAX);
             }
             ToWorker::Start { .. } => {}
+            ToWorker::Have { intervals } => self.kept.drop_below(intervals),
+            ToWorker::Kept if self.measured.is_some() => self.next_again = Time::MAX,
+            ToWorker::Kept => {}
             ToWorker::Stop => self.stopped = true,
             ToWorker::Bye => self.over = true,
         }
@@ -91,6 +165,18 @@ impl<M: Clone, I> Reporter<M, I> {
         }
     }
 
+    /// The number of the next interval.
+    #[must_use]
+    pub fn next_interval(&self) -> u64 {
+        self.kept.next
+    }
+
+    /// What happened in an interval, its place in its stage, and the bytes that it takes. It is kept until the
+    /// controller has it, or too much is.
+    pub fn on_interval(&mut self, place: u64, interval: I, bytes: usize) {
+        self.kept.push(place, interval, bytes);
+    }
+
     /// The load is over.
     pub fn on_measured(&mut self, measured: M, now: Time) {
         self.standing = Standing::Ended;
@@ -100,6 +186,7 @@ impl<M: Clone, I> Reporter<M, I> {
     /// It cannot be done.
     pub fn on_failed(&mut self, why: &str) {
         self.out.push_back(FromWorker::Failed(why.to_owned()));
+        self.failed = Some(why.to_owned());
     }
 
     /// How the load goes, for the next sign of life. What the reporter knows itself is not taken from it.
@@ -119,7 +206,7 @@ impl<M: Clone, I> Reporter<M, I> {
         self.stopped || self.over
     }
 
-    /// Whether the controller has what was measured, or wants nothing.
+    /// Whether the test is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over
@@ -136,15 +223,22 @@ impl<M: Clone, I> Reporter<M, I> {
         if let Some(message) = self.out.pop_front() {
             return Some(message);
         }
-        if now >= self.next_again {
-            self.next_again = now + AGAIN_EVERY;
-            let ready = || self.ready.clone().map(FromWorker::Ready);
-            return self.measured.clone().map(FromWorker::Measured).or_else(ready);
-        }
         if now >= self.next_beat {
             self.next_beat = now + BEAT_EVERY;
             let start_ns = self.start.map(Time::as_nanos);
             return Some(FromWorker::Beat(Beat { standing: self.standing, start_ns, ..self.beat }));
+        }
+        if core::mem::take(&mut self.says_ready) {
+            return self.ready.clone().map(FromWorker::Ready);
+        }
+        // Before what was measured in all, after which none is waited for.
+        if let Some(interval) = self.kept.say() {
+            return Some(FromWorker::Interval(interval));
+        }
+        if now >= self.next_again {
+            self.next_again = now + AGAIN_EVERY;
+            let ready = || self.ready.clone().map(FromWorker::Ready);
+            return self.measured.clone().map(FromWorker::Measured).or_else(ready);
         }
         None
     }

@@ -13,7 +13,7 @@ fn all() -> Vec<Message> {
         FromWorker::Ready(Readiness { open: 4, silos: 1, setup: "{}".to_owned() }),
         FromWorker::Echo(Echo { number: 1, received_ns: 2, sent_ns: 3 }),
         FromWorker::Beat(Beat { standing: Standing::Loading, start_ns: Some(5), ..Beat::default() }),
-        FromWorker::Interval(17),
+        FromWorker::Interval(Counted { number: 6, place: 5, interval: 17 }),
         FromWorker::Measured(18),
         FromWorker::Failed("no route".to_owned()),
     ]
@@ -26,7 +26,13 @@ fn each_message_is_a_line_and_comes_back_from_it() {
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert_eq!(Message::read(&line[..line.len() - 1]).as_ref(), Ok(&message));
     }
-    for order in [ToWorker::Probe { number: 4 }, ToWorker::Start { at_ns: 7 }, ToWorker::Stop, ToWorker::Bye] {
+    for order in [
+        ToWorker::Probe { number: 4 },
+        ToWorker::Start { at_ns: 7 },
+        ToWorker::Have { intervals: u64::MAX },
+        ToWorker::Stop,
+        ToWorker::Bye,
+    ] {
         let line = order.line();
         assert!(line.len() <= ORDER_LIMIT && line.ends_with(b"\n"));
         assert_eq!(ToWorker::read(&line[..line.len() - 1]), Ok(order));
@@ -127,7 +133,7 @@ fn a_worker_says_again_what_was_not_answered_and_begins_once() {
     assert_eq!(sent(&mut worker, 3), [FromWorker::Echo(echo)]);
     worker.on_ready(Readiness::default(), at(10));
     assert!(matches!(sent(&mut worker, 10)[..], [FromWorker::Ready(_)]));
-    assert!(matches!(sent(&mut worker, 2_010)[..], [FromWorker::Ready(_), FromWorker::Beat(_)]), "not answered");
+    assert!(matches!(sent(&mut worker, 2_010)[..], [FromWorker::Beat(_), FromWorker::Ready(_)]), "not answered");
     for at_ns in [5_000, 6_000] {
         worker.on_message(ToWorker::Start { at_ns }, at(2_020), at(2_020));
     }
@@ -136,12 +142,73 @@ fn a_worker_says_again_what_was_not_answered_and_begins_once() {
     let [FromWorker::Beat(beat)] = &beats[..] else { panic!("{beats:?}") };
     assert_eq!((beat.standing, beat.start_ns), (Standing::Loading, Some(5_000)));
     worker.on_measured(77, at(3_000));
-    assert!(matches!(sent(&mut worker, 3_000)[..], [FromWorker::Measured(77), FromWorker::Beat(_)]));
+    assert!(matches!(sent(&mut worker, 3_000)[..], [FromWorker::Beat(_), FromWorker::Measured(77)]));
     worker.on_connected(at(3_100));
     let again = sent(&mut worker, 3_100);
-    assert!(matches!(again[..], [FromWorker::Hello(_), FromWorker::Measured(77), FromWorker::Beat(_)]), "{again:?}");
+    // Another controller does not know what it was ready for.
+    let [FromWorker::Hello(_), FromWorker::Beat(_), FromWorker::Ready(_), FromWorker::Measured(77)] = again[..] else {
+        panic!("{again:?}")
+    };
+    assert!(matches!(sent(&mut worker, 5_100)[..], [FromWorker::Beat(_), FromWorker::Measured(77)]), "not answered");
+    worker.on_message(ToWorker::Kept, at(5_200), at(5_200));
+    assert!(matches!(sent(&mut worker, 9_000)[..], [FromWorker::Beat(_)]), "it is there");
+    worker.on_connected(at(9_100));
+    let again = sent(&mut worker, 9_100);
+    assert!(matches!(again.last(), Some(FromWorker::Measured(77))), "another controller may want it: {again:?}");
     assert!(!worker.is_over() && !worker.is_stopped());
-    worker.on_message(ToWorker::Bye, at(3_200), at(3_200));
+    worker.on_message(ToWorker::Bye, at(9_200), at(9_200));
     assert!(worker.is_over() && worker.is_stopped());
-    assert!(worker.next_deadline() <= at(3_100) + BEAT_EVERY);
+    assert!(worker.next_deadline() <= at(9_100) + BEAT_EVERY);
+}
+
+#[test]
+fn intervals_are_said_again_on_another_connection_until_the_controller_has_them() {
+    let at = Time::from_millis;
+    let mut worker: Reporter<u64, u64> = Reporter::new(hello(), at(0));
+    let sent = |worker: &mut Reporter<u64, u64>, now| -> Vec<Message> {
+        core::iter::from_fn(|| worker.poll_send(at(now))).filter(|word| !matches!(word, FromWorker::Beat(_))).collect()
+    };
+    let interval = |number, interval| FromWorker::Interval(Counted { number, place: number + 10, interval });
+    sent(&mut worker, 0);
+    for n in 0..4 {
+        assert_eq!(worker.next_interval(), n);
+        worker.on_interval(n + 10, 100 + n, 50);
+    }
+    assert_eq!(sent(&mut worker, 1), [interval(0, 100), interval(1, 101), interval(2, 102), interval(3, 103)]);
+    assert_eq!(sent(&mut worker, 1), [], "each once");
+    worker.on_message(ToWorker::Have { intervals: 2 }, at(2), at(2));
+    worker.on_failed("no route");
+    worker.on_measured(77, at(2));
+    let all = || [interval(2, 102), interval(3, 103), FromWorker::Measured(77)];
+    assert_eq!(sent(&mut worker, 2), [FromWorker::Failed("no route".to_owned()), FromWorker::Measured(77)]);
+    // What was said before the way broke may not have come; and what was measured comes after all of it.
+    worker.on_connected(at(3));
+    let again = sent(&mut worker, 3);
+    assert_eq!(again[..2], [FromWorker::Hello(hello()), FromWorker::Failed("no route".to_owned())]);
+    assert_eq!(again[2..], all());
+    // Another controller may say that it has fewer, or more than there are.
+    worker.on_message(ToWorker::Have { intervals: 0 }, at(4), at(4));
+    worker.on_connected(at(5));
+    assert_eq!(sent(&mut worker, 5)[2..], all());
+    worker.on_message(ToWorker::Have { intervals: u64::MAX }, at(6), at(6));
+    worker.on_connected(at(7));
+    assert_eq!(sent(&mut worker, 7)[2..], [FromWorker::Measured(77)]);
+    worker.on_interval(14, 104, 50);
+    assert_eq!(sent(&mut worker, 7), [interval(4, 104)]);
+}
+
+#[test]
+fn intervals_that_nobody_takes_have_a_limit_and_the_latest_are_kept() {
+    let at = Time::from_millis;
+    let mut worker: Reporter<u64, u64> = Reporter::new(hello(), at(0));
+    let mut kept = |count: u64, bytes: usize| -> Vec<u64> {
+        (0..count).for_each(|n| worker.on_interval(n, n, bytes));
+        worker.on_connected(at(1));
+        let all = core::iter::from_fn(|| worker.poll_send(at(1)));
+        all.filter_map(|word| if let FromWorker::Interval(one) = word { Some(one.number) } else { None }).collect()
+    };
+    assert_eq!(kept(20, 1 << 20), [16, 17, 18, 19]);
+    assert_eq!(kept(1, usize::MAX), [20], "the last, however long");
+    let many = kept(5_000, 1);
+    assert_eq!((many.len(), many.last()), (4_096, Some(&5_020)));
 }

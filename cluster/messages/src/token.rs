@@ -11,6 +11,12 @@ pub struct Token(String);
 /// Where a worker finds the token of its test: a process's environment is for its own user alone.
 pub const TOKEN_VARIABLE: &str = "NEARSIDE_TEST_TOKEN";
 
+/// Where a worker that is a pod finds it: a file in the folder of its test's Secret.
+pub const TOKEN_FILE: &str = "token";
+
+/// The file beside it that says where the controller is: an address or a name, and a port.
+pub const CONTROLLER_FILE: &str = "controller";
+
 /// The length of a token, in digits.
 const DIGITS: usize = 32;
 

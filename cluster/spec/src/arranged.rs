@@ -25,6 +25,28 @@ pub trait Files {
     fn data(&mut self, file: &str) -> Result<Vec<u8>, String>;
 }
 
+/// How a worker finds its controller.
+#[derive(Clone, Copy, Debug)]
+pub enum ControllerPlace<'a> {
+    /// At this address; its token is in the environment.
+    Address(SocketAddr),
+    /// As files in this folder say.
+    Folder(&'a Path),
+}
+
+/// What a worker's command line is made of, beside the test.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerPlace<'a> {
+    /// Its number, from zero; or what becomes one.
+    pub worker: &'a str,
+    /// Its controller.
+    pub controller: ControllerPlace<'a>,
+    /// The file with the request.
+    pub requests: &'a Path,
+    /// The file with the rows of data, where there are some.
+    pub feed: Option<&'a Path>,
+}
+
 /// A test with all that it names.
 #[derive(Clone, Debug)]
 pub struct Arranged {
@@ -42,6 +64,14 @@ impl LoadTest {
     /// # Errors
     /// What of it cannot be had, or cannot be done, each with its field.
     pub fn arrange(&self, target: SocketAddr, files: &mut dyn Files) -> Result<Arranged, Vec<FieldError>> {
+        let mut arranged = self.arranged(target, files);
+        if let Err(wrong) = &mut arranged {
+            wrong.iter_mut().for_each(|one| one.line = self.line(&one.field));
+        }
+        arranged
+    }
+
+    fn arranged(&self, target: SocketAddr, files: &mut dyn Files) -> Result<Arranged, Vec<FieldError>> {
         let (request, mut wrong) = self.request_line(files);
         let refuse = |field: &str, why: String| FieldError { field: field.to_owned(), line: 0, why };
         let mut bytes = None;
@@ -127,13 +157,8 @@ impl LoadTest {
     /// What a worker is started with, the command first: `nearside load …` with the whole of the test, its own number,
     /// where its controller is, and where the request and the rows of data are.
     #[must_use]
-    pub fn arguments(
-        &self,
-        worker: u32,
-        controller: SocketAddr,
-        requests: &Path,
-        feed: Option<&Path>,
-    ) -> Vec<OsString> {
+    pub fn arguments(&self, place: &WorkerPlace<'_>) -> Vec<OsString> {
+        let WorkerPlace { worker, controller, requests, feed } = *place;
         let mut words: Vec<OsString> = vec!["load".into(), self.target.url.clone().into()];
         let mut put = |option: &str, value: OsString| words.extend([OsString::from(option), value]);
         put("--connections", self.connections.to_string().into());
@@ -153,7 +178,10 @@ impl LoadTest {
         }
         put("--progress", "none".into());
         put("--worker", format!("{worker}/{}", self.workers).into());
-        put("--controller", controller.to_string().into());
+        match controller {
+            ControllerPlace::Address(address) => put("--controller", address.to_string().into()),
+            ControllerPlace::Folder(folder) => put("--controller-folder", folder.into()),
+        }
         words.extend(self.request.template.then(|| OsString::from("--template")));
         words.extend((!self.floor).then(|| OsString::from("--no-floor")));
         words

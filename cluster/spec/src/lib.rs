@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | `test` | the types |
 //! | `read` | from a file to them |
+//! | `pods` | what its workers are as pods |
 //! | `fields` | fields of a map: each known, each there once, each with its place |
 //! | `values` | what stands in one |
 //! | `arranged` | from them to the plan of a load, and to a worker's command line |
@@ -27,11 +28,17 @@
 
 mod arranged;
 mod fields;
+mod pods;
 mod read;
 mod test;
 mod values;
 
-pub use arranged::{Arranged, Files};
+pub use arranged::{Arranged, ControllerPlace, Files, WorkerPlace};
 pub use fields::FieldError;
-pub use read::SPEC_LIMIT;
-pub use test::{FieldValue, LoadTest, RequestSpec, SecretKey, Span, TargetSpec, WORKERS_LIMIT};
+pub use pods::image;
+pub use read::{POD_PREFIX, SPEC_LIMIT};
+pub use test::{
+    Amounts, FieldValue, LoadTest, PodsSpec, RequestSpec, Resources, SecretKey, Span, Spread, TargetSpec, Toleration,
+    WORKERS_LIMIT, memory_of_worker,
+};
+pub use values::name;

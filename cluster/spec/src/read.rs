@@ -1,7 +1,8 @@
 //! From a file to a test.
 
 use crate::fields::{FieldError, Fields, excerpt};
-use crate::test::{FieldValue, LoadTest, RequestSpec, SecretKey, Span, WORKERS_LIMIT};
+use crate::pods::pods;
+use crate::test::{FieldValue, LoadTest, RequestSpec, SecretKey, Span, WORKERS_LIMIT, memory_of_worker};
 use crate::values::{count, file, name, rate, span, span_or_zero, target, truth};
 use audit::yaml::{Node, documents};
 use core::time::Duration;
@@ -15,6 +16,12 @@ const VERSION: &str = "nearside.dev/v1alpha1";
 
 /// The least requests a second of a worker: one that has less has nothing to be measured by.
 const RATE_EACH: f64 = 1.0;
+
+/// What the names of a test's objects begin with.
+pub const POD_PREFIX: &str = "nearside-";
+
+/// The longest label of DNS (RFC 1035 section 2.3.4).
+const LABEL_LIMIT: usize = 63;
 
 /// Fields of a request.
 const HEADERS_LIMIT: usize = 64;
@@ -53,23 +60,56 @@ impl LoadTest {
                 None
             }
         };
+        if let (Some((name, _)), Some(test)) = (&name, &test)
+            && let Some(most) = longest_name(test.workers).filter(|most| name.len() > *most)
+        {
+            let last = test.workers - 1;
+            let why = format!(
+                "the last of its pods is {POD_PREFIX}{name}-{last}, and such a name is a label of DNS, of \
+                 {LABEL_LIMIT} letters: take {most} at most"
+            );
+            let line = document.at("metadata.name").map_or(0, |node| node.line);
+            fields.take_wrong(vec![FieldError { field: "metadata.name".to_owned(), line, why }]);
+        }
         let wrong = fields.end();
         match (name, test) {
-            (Some(name), Some(test)) if wrong.is_empty() => Ok(Self { name, ..test }),
+            (Some((name, namespace)), Some(test)) if wrong.is_empty() => {
+                let mut lines = Vec::new();
+                note_lines(document, String::new(), &mut lines);
+                Ok(Self { name, namespace, lines, ..test })
+            }
             _ => Err(wrong),
         }
     }
 }
 
-fn metadata(outer: &mut Fields<'_>, node: &Node) -> Option<String> {
+/// The most letters of a test's name, so that its pods' are labels of DNS (RFC 1123 section 2.1).
+fn longest_name(workers: u32) -> Option<usize> {
+    let number = workers.checked_sub(1)?.to_string().len();
+    LABEL_LIMIT.checked_sub(POD_PREFIX.len() + 1 + number)
+}
+
+/// The line of each field.
+fn note_lines(node: &Node, path: String, lines: &mut Vec<(String, usize)>) {
+    for (name, below) in node.map() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        note_lines(below, path, lines);
+    }
+    for (n, below) in node.list().iter().enumerate() {
+        note_lines(below, format!("{path}[{n}]"), lines);
+    }
+    lines.push((path, node.line));
+}
+
+fn metadata(outer: &mut Fields<'_>, node: &Node) -> Option<(String, Option<String>)> {
     let mut fields = Fields::new("metadata", node);
     let found = fields.needed("name", name);
-    fields.value("namespace", name);
+    let namespace = fields.value("namespace", name);
     // What a cluster adds, and what tools do.
     fields.ignore(&["labels", "annotations", "creationTimestamp", "generation", "resourceVersion", "uid"]);
     fields.ignore(&["managedFields", "finalizers", "ownerReferences", "selfLink"]);
     outer.take_wrong(fields.end());
-    found
+    found.map(|name| (name, namespace))
 }
 
 fn spec(outer: &mut Fields<'_>, node: &Node) -> Option<LoadTest> {
@@ -109,9 +149,14 @@ fn spec(outer: &mut Fields<'_>, node: &Node) -> Option<LoadTest> {
     let strict = fields.value("strict", truth).unwrap_or(false);
     let expect = expect(&mut fields);
     let request = request(&mut fields);
+    let each = connections.unwrap_or(1).div_ceil(workers.unwrap_or(1).max(1));
+    let pods = pods(&mut fields, threads.unwrap_or(1), memory_of_worker(each));
     outer.take_wrong(fields.end());
     Some(LoadTest {
         name: String::new(),
+        namespace: None,
+        lines: Vec::new(),
+        pods,
         target: target?,
         workers: workers?,
         connections: connections?,

@@ -7,12 +7,22 @@ use core::time::Duration;
 /// The longest time that is taken.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
+/// The longest URL: what is written on a command line.
+const URL_LIMIT: usize = 8_000;
+
 /// A whole number above zero, `4k` and `2M` among them.
 pub(crate) fn count(text: &str) -> Result<u32, String> {
     let wrong = || "write a whole number above 0, as in 64, 10k or 2M".to_owned();
     let number = rate(text).map_err(|_| wrong())?;
     let whole = number.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(&number);
     if whole { Ok(number as u32) } else { Err(wrong()) }
+}
+
+/// A whole number.
+pub(crate) fn count_or_zero(text: &str) -> Result<u32, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| digits);
+    number.ok_or_else(|| "write a whole number".to_owned())
 }
 
 /// Requests per second: a number above zero, with k or M behind it or not.
@@ -62,8 +72,11 @@ pub(crate) fn truth(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A name as objects of Kubernetes have it (RFC 1123 section 2.1).
-pub(crate) fn name(text: &str) -> Result<String, String> {
+/// Reads a name as objects of Kubernetes have it (RFC 1123 section 2.1).
+///
+/// # Errors
+/// If it is none, with what to write.
+pub fn name(text: &str) -> Result<String, String> {
     let letters = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     let ends = text.starts_with('-') || text.ends_with('-') || text.is_empty();
     match letters && !ends && text.len() <= 63 {
@@ -86,6 +99,9 @@ pub(crate) fn target(text: &str) -> Result<TargetSpec, String> {
     let wrong = |why: &str| format!("{why}; write it as in http://10.0.0.2:8080/ or http://shop.example/cart?n=1");
     if text.starts_with("https://") {
         return Err(wrong("a load on many machines speaks http:// alone so far"));
+    }
+    if text.len() > URL_LIMIT {
+        return Err(wrong(&format!("a URL has {URL_LIMIT} letters at most")));
     }
     let rest = text.strip_prefix("http://").ok_or_else(|| wrong("this is no URL of http://"))?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {

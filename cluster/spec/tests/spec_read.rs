@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 use load::{Arrival, Schedule};
-use spec::{Files, LoadTest, SecretKey};
+use spec::{ControllerPlace, Files, LoadTest, SecretKey, Spread, WorkerPlace};
 use std::path::Path;
 
 const WHOLE: &str = "\
@@ -86,7 +86,13 @@ fn a_whole_test_is_read_and_arranged() {
     assert!(request.headers.contains(&("Authorization".to_owned(), "Bearer xyz".to_owned())));
     assert!(request.script.is_some() && plan.source.feed.is_some() && plan.warm_up == Duration::from_millis(500));
     assert_eq!(request.expect.and_then(|expect| expect.status), Some(201));
-    let words = test.arguments(2, place(), Path::new("/r"), Some(Path::new("/f")));
+    let mut of_worker = WorkerPlace {
+        worker: "2",
+        controller: ControllerPlace::Address(place()),
+        requests: Path::new("/r"),
+        feed: Some(Path::new("/f")),
+    };
+    let words = test.arguments(&of_worker);
     let words: Vec<String> = words.into_iter().map(|word| word.into_string().expect("text")).collect();
     let line = words.join(" ");
     for part in [
@@ -94,6 +100,7 @@ fn a_whole_test_is_read_and_arranged() {
         "--rate poisson:30k",
         "--warmup 500ms",
         "--worker 2/3",
+        "--controller 10.0.0.2:8080",
         "--feed /f",
         "--template",
     ] {
@@ -101,6 +108,10 @@ fn a_whole_test_is_read_and_arranged() {
     }
     assert!(!line.contains("xyz"), "a command line is read by everybody: {line}");
     assert!(!format!("{test:?}").contains("xyz"));
+    of_worker.controller = ControllerPlace::Folder(Path::new("/c"));
+    let words = test.arguments(&of_worker);
+    assert!(words.windows(2).any(|two| two == ["--controller-folder", "/c"]), "{words:?}");
+    assert!(!words.iter().any(|word| word == "--controller"));
 }
 
 #[test]
@@ -123,6 +134,7 @@ fn bad_fields_are_refused_with_place_and_reason() {
         ("target: https://a/\nworkers: 2", "spec.target: 'https://a/': a load on many machines speaks http://"),
         ("target: http://10.0.0.256/\nworkers: 2", "neither an address nor a name"),
         ("target: http://a:0/\nworkers: 2", "a port is from 1 to 65535"),
+        (&format!("target: http://a/{}\nworkers: 2", "x".repeat(8_000)), "a URL has 8000 letters at most"),
         ("target: http://[::1]x/\nworkers: 2", "no port"),
         ("target: http://a/[0-9]\nworkers: 2", "brackets"),
         ("target: [http://a/]\nworkers: 2", "spec.target: this is to be one text"),
@@ -191,7 +203,79 @@ fn what_a_test_names_and_is_not_there_is_refused() {
     ] {
         let test = LoadTest::read(&WHOLE.replace(from, to)).expect("it can be read");
         let all = test.arrange(place(), &mut Folder).expect_err(told);
-        assert!(all.iter().any(|one| one.to_string().contains(told)), "{told}: {all:?}");
+        let found = all.iter().find(|one| one.to_string().contains(told));
+        let found = found.unwrap_or_else(|| panic!("{told}: {all:?}"));
+        let line = WHOLE.lines().nth(found.line.checked_sub(1).expect("it has a line")).unwrap_or_default();
+        let part = if found.field.ends_with("file") { "feed:" } else { "method:" };
+        assert!(line.contains(part) || line.contains("name: Authorization"), "{found}: {line}");
+    }
+}
+
+const PODS: &str = "target: http://a/\nworkers: 2\nconnections: 4\nthreads: 2\npods:\n";
+
+#[test]
+fn what_workers_are_as_pods_is_read_and_completed() {
+    let test =
+        LoadTest::read(&minimal("target: http://a/\nworkers: 2\nconnections: 2048\nthreads: 2")).expect("a test");
+    let asked = test.pods.resources;
+    assert_eq!((asked.requests.cpu_milli, asked.limits.cpu_milli), (Some(2_000), None), "a limit would be a quota");
+    assert_eq!((asked.requests.memory, asked.limits.memory), (Some(64 << 20), Some(64 << 20)));
+    let pods = format!(
+        "{PODS}  image: r.example:5000/n@sha256:ab\n  imagePullPolicy: Always\n  imagePullSecrets: [{{name: reg}}]\n  \
+         resources: {{requests: {{cpu: 500m, memory: 1Gi}}, limits: {{cpu: 1.5, memory: 2G}}}}\n  \
+         nodeSelector: {{example.org/pool: load}}\n  spread: required\n  runAsUser: 1000\n  \
+         tolerations: [{{key: a, operator: Exists, effect: NoSchedule}}, {{key: b, value: c}}, {{operator: Exists}}]"
+    );
+    let found = LoadTest::read(&minimal(&pods)).expect("a test").pods;
+    let (asked, most) = (found.resources.requests, found.resources.limits);
+    assert_eq!((asked.cpu_milli, asked.memory), (Some(500), Some(1 << 30)));
+    assert_eq!((most.cpu_milli, most.memory), (Some(1_500), Some(2_000_000_000)));
+    assert_eq!((found.spread, found.user, found.pull.as_deref()), (Spread::Required, Some(1_000), Some("Always")));
+    assert_eq!(found.node_selector, [("example.org/pool".to_owned(), "load".to_owned())]);
+    let keys: Vec<_> = found.tolerations.iter().map(|one| (one.key.as_deref(), one.value.as_deref())).collect();
+    assert_eq!(keys, [(Some("a"), None), (Some("b"), Some("c")), (None, None)]);
+}
+
+#[test]
+fn bad_fields_of_pods_are_refused_with_place_and_reason() {
+    for (pods, told) in [
+        ("image: 'a b'", "line 11: spec.pods.image: 'a b': write an image"),
+        ("image: [a]", "spec.pods.image: this is to be one text"),
+        ("imagePullPolicy: Sometimes", "write one of Always, IfNotPresent, Never"),
+        ("imagePullSecrets: reg", "spec.pods.imagePullSecrets: this is to be a list"),
+        ("imagePullSecrets: [{nam: reg}]", "spec.pods.imagePullSecrets[0].name: this is missing"),
+        ("privileged: true", "spec.pods.privileged: there is no such field"),
+        ("runAsUser: 0", "spec.pods.runAsUser: '0': a worker needs no rights"),
+        ("spread: wide", "spec.pods.spread: 'wide': write preferred"),
+        ("resources: {requests: {cpu: 0}}", "line 11: spec.pods.resources.requests.cpu: '0': write cores"),
+        ("resources: {requests: {cpu: 0.5m}}", "requests.cpu: '0.5m'"),
+        (
+            "resources: {requests: {cpu: 2}, limits: {cpu: 1}}",
+            "line 11: spec.pods.resources.requests.cpu: this is more",
+        ),
+        ("resources: {limits: {memory: 10Mi}}", "limits.memory: '10Mi': a worker of this test takes 49 Mi"),
+        ("resources: {limits: {memory: 10Zi}}", "limits.memory: '10Zi': write bytes"),
+        ("resources: {limits: {gpu: 1}}", "spec.pods.resources.limits.gpu: there is no such field"),
+        ("nodeSelector: {}", "spec.pods.nodeSelector: this is to be a map"),
+        ("nodeSelector: {a b: c}", "spec.pods.nodeSelector.a b: this is no key of a label"),
+        ("nodeSelector: {a: 'x y'}", "line 11: spec.pods.nodeSelector.a: a label has letters"),
+        ("tolerations: [{key: a}]", "spec.pods.tolerations[0].value: this is missing"),
+        ("tolerations: [{key: a, operator: Exists, value: b}]", "tolerations[0].value: Exists takes each value"),
+        ("tolerations: [{value: b}]", "tolerations[0].key: this is missing"),
+        ("tolerations: [{operator: Exists, effect: Never}]", "tolerations[0].effect: 'Never': write one of"),
+    ] {
+        let all = refused(&minimal(&format!("{PODS}  {pods}")));
+        assert!(all.iter().any(|one| one.contains(told)), "{pods}\n{told}\n{all:?}");
+    }
+    let long = |letters: usize, workers: u32| {
+        let spec = format!("target: http://a/\nworkers: {workers}");
+        LoadTest::read(&minimal(&spec).replace("name: a", &format!("name: {}", "a".repeat(letters))))
+    };
+    assert!(long(52, 10).is_ok() && long(51, 100).is_ok() && long(50, 1_000).is_ok());
+    for (letters, workers) in [(53, 10), (52, 100), (52, 11), (51, 1_000)] {
+        let why = long(letters, workers).expect_err("too long")[0].to_string();
+        assert!(why.starts_with("line 4: metadata.name: the last of its pods is nearside-aaa"), "{why}");
+        assert!(why.ends_with(&format!("take {} at most", letters - 1)), "{why}");
     }
 }
 

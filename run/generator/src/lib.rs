@@ -17,7 +17,7 @@
 //! | `siblings` | the cores that share one with the generator's |
 //! | `port` | the interface that requests go by, and how full it is |
 //! | `drawn` | results as pages, SVG, and in plain characters |
-//! | `worker`, `post` | a part of a load that many generate, and its connection to their controller |
+//! | `worker`, `post`, `route` | a part of a load that many generate, what it tells their controller, and how |
 //! | `quota` | what a quota of processor time keeps it from |
 //! | `print` | what comes out, and the exit code |
 
@@ -38,6 +38,7 @@ mod post;
 mod print;
 mod quota;
 mod resolve;
+mod route;
 mod run;
 mod server_time;
 mod show;
@@ -51,8 +52,8 @@ mod watch;
 mod worker;
 
 pub use plan::{
-    BulkTask, Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, StreamTask,
-    SweepPlan, Task, WorkerPlan,
+    BulkTask, ControllerPlan, Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan,
+    StreamTask, SweepPlan, Task, WorkerPlan,
 };
 
 use drawn::Drawings;

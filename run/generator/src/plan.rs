@@ -29,14 +29,23 @@ pub struct LoadPlan {
 }
 
 /// The place of a worker among those that generate a load together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkerPlan {
     /// Which it is, from zero.
     pub index: u32,
     /// How many there are.
     pub workers: u32,
     /// Where their controller is.
-    pub controller: SocketAddr,
+    pub controller: ControllerPlan,
+}
+
+/// Where a controller is, and its test's token.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ControllerPlan {
+    /// On this machine, at this address; the token is in the environment.
+    Address(SocketAddr),
+    /// As files in this folder say, both of them.
+    Folder(PathBuf),
 }
 
 /// What requests travel over.

@@ -1,27 +1,22 @@
-//! A worker's connection to the controller, and who writes to it: a thread that reads and answers, one that says
-//! twice a second how the load goes, and the collector with its intervals.
+//! A worker's side of what it and its controller say, and who says it: a thread that reads and answers, and connects
+//! anew when a connection breaks; one that says twice a second how the load goes; and the collector with its
+//! intervals.
 
-use core::net::SocketAddr;
+use crate::route::{Route, Tries};
+use channel::Channel;
 use core::time::Duration;
 use cpu::Clock;
 use load::{Figures, Interval, Live, Outside, Stage};
-use messages::{Beat, FromWorker, Hello, Lines, Measured, ORDER_LIMIT, Readiness, Reporter, ToWorker};
+use messages::{Beat, Counted, FromWorker, Hello, Lines, Measured, ORDER_LIMIT, Readiness, Reporter, ToWorker};
 use say::Failure;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use wire::Time;
 
-/// A controller is looked for this long.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-
-/// A controller that takes nothing for so long is gone.
-const WRITE_PATIENCE: Duration = Duration::from_secs(5);
-
-/// What was measured is offered to the controller for so long.
-const DELIVERY_PATIENCE: Duration = Duration::from_secs(30);
+/// A controller that is there, and has what was measured, is to say within this that the test is over. For one that is
+/// away the way to it has its own patience.
+const DELIVERY_PATIENCE: Duration = Duration::from_secs(180);
 
 /// How often it is looked whether all is ready.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -32,13 +27,13 @@ const LOOK_SELDOM: Duration = Duration::from_millis(100);
 /// What a worker measures.
 pub type WorkerPart = Box<Measured<Figures, Outside>>;
 
-/// What it says.
-type Word = FromWorker<WorkerPart, Interval>;
+/// An interval as the line that says it: a tenth of the memory that its distributions take.
+type IntervalLine = Arc<Vec<u8>>;
 
 /// Its side of what is said.
-type Side = Reporter<WorkerPart, Interval>;
+type Side = Reporter<WorkerPart, IntervalLine>;
 
-/// A worker's connection to its controller.
+/// A worker's side of what it and its controller say.
 #[derive(Clone)]
 pub struct Post(Arc<Shared>);
 
@@ -46,8 +41,9 @@ struct Shared {
     /// Zero of the worker's own clock, which is all that it tells others of time.
     origin: Time,
     state: Mutex<State>,
-    /// Whoever writes has it for a whole line.
-    stream: Mutex<TcpStream>,
+    /// The connection, while there is one. Whoever writes has it from what is to be said to the end of its line, so
+    /// that nothing overtakes another; the state is asked for behind it, and never before.
+    line: Mutex<Option<Arc<Channel>>>,
     changed: Condvar,
 }
 
@@ -63,6 +59,8 @@ struct State {
     told: bool,
     /// Whether the controller is gone.
     lost: bool,
+    /// The stage of the next interval, and its place there.
+    place: (Stage, u64),
 }
 
 impl Post {
@@ -70,11 +68,8 @@ impl Post {
     ///
     /// # Errors
     /// If nobody is there.
-    pub fn connect(controller: SocketAddr, hello: Hello) -> Result<Self, Failure> {
-        let told = |why: std::io::Error| format!("the controller at {controller}: {why}");
-        let stream = TcpStream::connect_timeout(&controller, CONNECT_PATIENCE).map_err(told)?;
-        stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(WRITE_PATIENCE))).map_err(told)?;
-        let reads = stream.try_clone().map_err(told)?;
+    pub fn connect(route: Route, hello: Hello) -> Result<Self, Failure> {
+        let channel = Arc::new(route.connect(&mut Tries::default())?);
         let state = State {
             side: Side::new(hello, Time::ZERO),
             setup: String::new(),
@@ -82,12 +77,13 @@ impl Post {
             signals: None,
             told: false,
             lost: false,
+            place: (Stage::default(), 0),
         };
-        let (origin, state, stream) = (Clock.now(), Mutex::new(state), Mutex::new(stream));
-        let post = Self(Arc::new(Shared { origin, state, stream, changed: Condvar::new() }));
+        let (state, line) = (Mutex::new(state), Mutex::new(Some(Arc::clone(&channel))));
+        let post = Self(Arc::new(Shared { origin: Clock.now(), state, line, changed: Condvar::new() }));
         post.flush();
         let (reader, looker) = (post.clone(), post.clone());
-        thread::Builder::new().name("near-orders".into()).spawn(move || reader.read(reads))?;
+        thread::Builder::new().name("near-orders".into()).spawn(move || reader.attend(&route, channel))?;
         thread::Builder::new().name("near-report".into()).spawn(move || looker.look())?;
         Ok(post)
     }
@@ -115,9 +111,18 @@ impl Post {
 
     /// Says what happened in an interval of the load.
     pub fn interval(&self, interval: &Interval) {
-        if interval.stage >= Stage::WarmUp {
-            self.write(&FromWorker::Interval::<WorkerPart, &Interval>(interval).line());
+        if interval.stage < Stage::WarmUp {
+            return;
         }
+        let (number, place) = {
+            let mut state = self.state();
+            (state.side.next_interval(), state.place(interval))
+        };
+        // There is one collector: nobody else has this number.
+        let line = FromWorker::Interval::<WorkerPart, _>(Counted { number, place, interval }).line();
+        let bytes = line.len();
+        self.state().side.on_interval(place, Arc::new(line), bytes);
+        self.flush();
     }
 
     /// Says that it cannot be done.
@@ -126,7 +131,7 @@ impl Post {
         self.flush();
     }
 
-    /// Says what was measured until the controller has it, or is gone.
+    /// Says what was measured, and stays until the test is over, or the controller gone: another may ask for it again.
     pub fn deliver(&self, part: WorkerPart) {
         let now = self.now();
         self.state().side.on_measured(part, now);
@@ -136,7 +141,10 @@ impl Post {
             let waited = self.0.changed.wait_timeout(state, LOOK_SELDOM);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let _ = self.0.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Both);
+        drop(state);
+        if let Some(channel) = &*self.line() {
+            channel.shutdown();
+        }
     }
 
     /// The time by the own clock.
@@ -148,31 +156,57 @@ impl Post {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers what the controller says, until it is gone.
-    fn read(&self, mut stream: TcpStream) {
-        let mut lines = Lines::new(ORDER_LIMIT);
-        let mut bytes = [0; 4_096];
+    fn line(&self) -> MutexGuard<'_, Option<Arc<Channel>>> {
+        self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers what the controller says, on one connection after the other, until the test is over or nobody is there.
+    fn attend(&self, route: &Route, mut channel: Arc<Channel>) {
+        let mut tries = Tries::default();
         loop {
-            let read = match stream.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(read) => read,
-                Err(why) if why.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(_) => break,
-            };
+            let heard = self.read(&channel);
+            channel.shutdown();
+            *self.line() = None;
+            if self.state().side.is_over() {
+                return;
+            }
+            match heard {
+                Ok(true) => tries = Tries::default(),
+                Ok(false) => {}
+                Err(Nonsense) => return self.lose(),
+            }
+            match route.connect(&mut tries) {
+                Ok(made) => channel = Arc::new(made),
+                Err(_) => return self.lose(),
+            }
+            let mut line = self.line();
+            *line = Some(Arc::clone(&channel));
+            let now = self.now();
+            self.state().side.on_connected(now);
+            drop(line);
+            self.flush();
+        }
+    }
+
+    /// Answers what the controller says on a connection, until that ends; then whether it said anything.
+    fn read(&self, channel: &Channel) -> Result<bool, Nonsense> {
+        let mut heard = false;
+        let mut lines = Lines::new(ORDER_LIMIT);
+        let (mut bytes, mut opened) = ([0; 4_096], Vec::new());
+        while let Ok(read @ 1..) = channel.receive(&mut bytes) {
             let received = self.now();
-            lines.push(bytes.get(..read).unwrap_or_default());
-            loop {
-                match lines.next() {
-                    Ok(Some(line)) => match ToWorker::read(line) {
-                        Ok(order) => self.on_order(order, received),
-                        Err(_) => return self.lose(),
-                    },
-                    Ok(None) => break,
-                    Err(_) => return self.lose(),
-                }
+            opened.clear();
+            if channel.open(bytes.get(..read).unwrap_or_default(), &mut opened).is_err() {
+                break;
+            }
+            lines.push(&opened);
+            while let Some(line) = lines.next().map_err(|_| Nonsense)? {
+                let order = ToWorker::read(line).map_err(|_| Nonsense)?;
+                self.on_order(order, received);
+                heard = true;
             }
         }
-        self.lose();
+        Ok(heard)
     }
 
     fn on_order(&self, order: ToWorker, received: Time) {
@@ -214,26 +248,40 @@ impl Post {
         }
     }
 
-    /// Sends what is to be sent.
+    /// Sends what is to be sent, if there is a connection. What is lost with it is said again on the next one.
     fn flush(&self) {
+        let line = self.line();
+        let Some(channel) = &*line else { return };
         loop {
             let now = self.now();
-            let word: Option<Word> = self.state().side.poll_send(now);
-            let Some(word) = word else { return };
-            self.write(&word.line());
-        }
-    }
-
-    fn write(&self, line: &[u8]) {
-        let mut stream = self.0.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        if stream.write_all(line).is_err() {
-            // Half a line is none: whoever reads is to see the end.
-            let _ = stream.shutdown(Shutdown::Both);
+            let word = self.state().side.poll_send(now);
+            let sent = match word {
+                None => return,
+                Some(FromWorker::Interval(counted)) => channel.write(&counted.interval),
+                Some(other) => channel.write(&other.map_interval(|_| ()).line()),
+            };
+            if sent.is_err() {
+                // Half a line is none: whoever reads, at either end, is to see the end.
+                return channel.shutdown();
+            }
         }
     }
 }
 
+/// What the controller said is no order.
+struct Nonsense;
+
 impl State {
+    /// The place of the next interval in its stage.
+    fn place(&mut self, interval: &Interval) -> u64 {
+        if interval.stage != self.place.0 {
+            self.place = (interval.stage, 0);
+        }
+        let place = self.place.1;
+        self.place.1 = place.saturating_add(u64::from(interval.spans.max(1)));
+        place
+    }
+
     fn look(&mut self, now: Time) {
         let all: Vec<load::Progress> = self.lives.iter().map(Live::read).collect();
         let sum = |of: fn(&load::Progress) -> u64| all.iter().map(of).sum::<u64>();

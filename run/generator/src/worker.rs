@@ -4,9 +4,10 @@
 use crate::plan::{LoadPath, OutputPlan, WorkerPlan};
 use crate::post::{Post, WorkerPart};
 use crate::quota::QuotaAccount;
+use crate::route::Route;
 use crate::run::{Raw, Runner};
 use load::{Plan, Setup};
-use messages::{Hello, Measured, TOKEN_VARIABLE, Token};
+use messages::{Hello, Measured};
 use rustix::rand::{GetRandomFlags, getrandom};
 use say::Failure;
 use std::process::ExitCode;
@@ -16,10 +17,9 @@ use std::process::ExitCode;
 /// # Errors
 /// What the user is to know; the controller is told as well.
 pub fn work(place: &WorkerPlan, path: LoadPath, load: &Plan, output: OutputPlan) -> Result<ExitCode, Failure> {
-    let token = std::env::var(TOKEN_VARIABLE).ok().and_then(|text| Token::read(&text));
-    let token = token.ok_or_else(|| format!("--worker: {TOKEN_VARIABLE} holds no token of a test"))?;
+    let (route, token) = Route::find(&place.controller)?;
     let hello = Hello { token, worker: place.index, instance: instance()?, version: messages::version() };
-    let post = Post::connect(place.controller, hello)?;
+    let post = Post::connect(route, hello)?;
     let measured = measure(place, path, load, output, &post);
     match measured {
         Ok(part) => post.deliver(part),

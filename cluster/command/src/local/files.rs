@@ -53,7 +53,10 @@ impl Files for SpecFolder {
 }
 
 /// The content of a file that is no longer than so many bytes.
-fn read_at_most(file: &Path, limit: usize) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+/// If it is longer, or no file, or cannot be read.
+pub fn read_at_most(file: &Path, limit: usize) -> Result<Vec<u8>, String> {
     let cannot = |why: io::Error| format!("cannot be read: {why}");
     let mut bytes = Vec::new();
     // A pipe that nobody writes to is not waited for.

@@ -2,13 +2,8 @@
 
 use cpu::pin::allowed_cores;
 use rustix::process::{Resource, getrlimit};
+use spec::memory_of_worker;
 use std::fs;
-
-/// Memory of a worker without its connections: program, histograms of a thread and its intervals.
-const MEMORY_EACH: u64 = 48 << 20;
-
-/// Memory of a connection: socket buffers with a request and an answer of some KiB.
-const MEMORY_OF_CONNECTION: u64 = 16 << 10;
 
 /// Descriptors of a worker without its connections.
 const DESCRIPTORS_EACH: u64 = 64;
@@ -58,7 +53,7 @@ impl Machine {
     pub fn lack(&self, need: Need) -> Option<String> {
         let Need { workers, connections, threads } = need;
         let all = u64::from(workers);
-        let memory = all * MEMORY_EACH + u64::from(connections) * MEMORY_OF_CONNECTION;
+        let memory = all.saturating_sub(1) * memory_of_worker(0) + memory_of_worker(connections);
         if let Some(have) = self.memory.filter(|have| *have < memory) {
             let mib = |bytes: u64| bytes.div_ceil(1 << 20);
             return Some(format!(

@@ -7,16 +7,19 @@ pub use setting::{Death, Setting};
 use control::{Action, ChannelId, Control, ControlRules, Gone, Outcome, Part, ProblemKind, Progress};
 use core::cmp::Reverse;
 use core::time::Duration;
-use messages::{FromWorker, Hello, Readiness, Reporter, ToWorker, Token};
+use messages::{Counted, FromWorker, Hello, Readiness, Reporter, ToWorker, Token};
 use random::SplitMix64;
 use std::collections::{BTreeMap, BinaryHeap};
 use wire::Time;
 
-type Word = FromWorker<Part<u64>, ()>;
-type Side = Reporter<Part<u64>, ()>;
+type Word = FromWorker<Part<u64>, u64>;
+type Side = Reporter<Part<u64>, u64>;
 
 /// How long the load is on.
 const LOAD: Duration = Duration::from_secs(6);
+
+/// The length of an interval.
+const INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long workers may make ready.
 const PREPARE: Duration = Duration::from_secs(12);
@@ -45,6 +48,8 @@ pub struct Seen {
     pub must: Vec<bool>,
     pub died: Option<Time>,
     pub over: Time,
+    /// For each worker, the intervals that the last controller counted, and how many were said.
+    pub intervals: Vec<(Vec<u64>, u64)>,
 }
 
 enum Event {
@@ -56,6 +61,7 @@ enum Event {
     ClosedAtWorker(ChannelId),
     Prepared(u32),
     Begin(u32),
+    Interval(u32),
     Measured(u32),
     Lies(u32),
     Dies(u32, Death),
@@ -106,6 +112,8 @@ pub struct World {
     died: Option<(u32, Time, Death)>,
     control_gone: Option<Time>,
     stopped: bool,
+    /// What the controller counted of each worker's intervals.
+    counted: Vec<Vec<u64>>,
 }
 
 impl World {
@@ -129,6 +137,7 @@ impl World {
             }
         };
         let workers = (0..setting.workers).map(|index| worker(index, &mut random)).collect();
+        let setting_workers = setting.workers as usize;
         let mut world = Self {
             now: start,
             random,
@@ -145,6 +154,7 @@ impl World {
             died: None,
             control_gone: None,
             stopped: false,
+            counted: vec![Vec::new(); setting_workers],
         };
         world.prepare();
         world
@@ -216,11 +226,7 @@ impl World {
         let now = self.now;
         match event {
             Event::Connect(worker) => self.connect(worker),
-            Event::ToControl(channel, word) => {
-                if let Some(control) = self.control.as_mut().filter(|_| self.channels.contains_key(&channel)) {
-                    control.on_message(channel, word, now, now);
-                }
-            }
+            Event::ToControl(channel, word) => self.hear(channel, word),
             Event::ToWorker(channel, message) => {
                 let Some(Some(index)) = self.channels.get(&channel).copied() else { return };
                 let worker = &mut self.workers[index as usize];
@@ -247,9 +253,11 @@ impl World {
                 let worker = &mut self.workers[index as usize];
                 if worker.alive && !worker.ended {
                     worker.begun = Some(now);
+                    self.after(INTERVAL, Event::Interval(index));
                     self.after(LOAD, Event::Measured(index));
                 }
             }
+            Event::Interval(index) => self.count(index),
             Event::Measured(index) => self.measure(index),
             Event::Lies(index) => self.lie(index),
             Event::Dies(index, death) => self.die(index, death),
@@ -268,6 +276,7 @@ impl World {
             Event::ControllerAgain => {
                 self.restarts += 1;
                 self.channels.clear();
+                self.counted.iter_mut().for_each(Vec::clear);
                 self.control = Some(Control::new(rules(self.setting.workers), now));
             }
             Event::Stranger(kind) => self.stranger(kind),
@@ -278,6 +287,26 @@ impl World {
                 }
             }
         }
+    }
+
+    fn count(&mut self, index: u32) {
+        let worker = &mut self.workers[index as usize];
+        if worker.alive && !worker.ended {
+            let number = worker.side.next_interval();
+            worker.side.on_interval(number, number, 100);
+            self.after(INTERVAL, Event::Interval(index));
+        }
+    }
+
+    fn hear(&mut self, channel: ChannelId, word: Word) {
+        let Some(control) = self.control.as_mut().filter(|_| self.channels.contains_key(&channel)) else { return };
+        if let FromWorker::Interval(one) = &word
+            && let Some(worker) = control.worker_at(channel)
+            && control.is_new_interval(worker, one.number)
+        {
+            self.counted[worker as usize].push(one.interval);
+        }
+        control.on_message(channel, word, self.now, self.now);
     }
 
     fn lose_way(&mut self, channel: ChannelId) {
@@ -378,7 +407,10 @@ impl World {
             // As many workers as there are, and one that is there.
             1 => vec![FromWorker::Hello(hello(Token::new(7), 1_000, 1))],
             2 => vec![FromWorker::Measured(Part { measured: 1_000_000, begun_ns: Vec::new(), faults: Vec::new() })],
-            3 => vec![FromWorker::Interval(()), FromWorker::Failed("no".to_owned())],
+            3 => {
+                let interval = Counted { number: 0, place: 0, interval: 1 << 40 };
+                vec![FromWorker::Interval(interval), FromWorker::Failed("no".to_owned())]
+            }
             // Says nothing at all.
             _ => Vec::new(),
         };
@@ -539,6 +571,12 @@ impl World {
             must,
             died: self.died.map(|(_, at, _)| at),
             over,
+            intervals: self
+                .counted
+                .iter()
+                .cloned()
+                .zip(self.workers.iter().map(|one| one.side.next_interval()))
+                .collect(),
         }
     }
 }

@@ -1,0 +1,10 @@
+//! Workers as pods of a cluster.
+
+mod drive;
+mod pods;
+mod reach;
+mod start;
+
+pub use pods::Pods;
+pub use reach::{ClusterFiles, reach};
+pub use start::{ClusterTest, Started};

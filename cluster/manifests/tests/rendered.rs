@@ -1,0 +1,185 @@
+//! Tests as objects of Kubernetes: what is in them, how they are written, and what is refused.
+
+use audit::yaml::{Node, Value as Place, documents};
+use manifests::{Contents, Manifests, Setting, lease_name, objects, test_name, yaml};
+use serde_json::{Value, json};
+use spec::LoadTest;
+
+const TEST: &str = "\
+apiVersion: nearside.dev/v1alpha1
+kind: LoadTest
+metadata: {name: checkout}
+spec:
+  target: http://10.0.0.2:8080/cart?a=$(HOSTNAME)
+  workers: 12
+  connections: 120
+  rate: 1.2k
+  request: {headers: [{name: A, value: b}]}
+  pods:
+    image: registry.example/nearside:1
+    nodeSelector: {pool: load}
+    tolerations: [{key: dedicated, value: load, effect: NoSchedule}]
+    spread: required
+";
+
+const CONTENTS: Contents<'_> =
+    Contents { token: "(a token)", controller: "10.0.0.9:7000", request: "{}\n", feed: None };
+
+fn read(text: &str) -> LoadTest {
+    LoadTest::read(text).expect("a test")
+}
+
+fn rendered(text: &str, contents: Contents<'_>) -> Result<Manifests, Vec<String>> {
+    let test = read(text);
+    let found = objects(&Setting { test: &test, source: text, namespace: "shop", image: None, contents });
+    found.map_err(|wrong| wrong.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_test_is_a_job_of_workers_without_rights_and_none_is_started_again() {
+    let found = rendered(TEST, CONTENTS).expect("it can be");
+    assert_eq!(found, rendered(TEST, CONTENTS).expect("it can be"), "the same each time");
+    for (object, kind, name) in [
+        (&found.secret, "Secret", "nearside-checkout"),
+        (&found.job, "Job", "nearside-checkout"),
+        (&found.lease, "Lease", "nearside-target-"),
+    ] {
+        assert_eq!(object["kind"], kind);
+        let metadata = &object["metadata"];
+        assert!(metadata["name"].as_str().is_some_and(|found| found.starts_with(name)), "{metadata}");
+        assert_eq!(metadata["namespace"], "shop");
+        assert_eq!(metadata["labels"]["app.kubernetes.io/managed-by"], "nearside-cluster");
+    }
+    let spec = &found.job["spec"];
+    for (field, value) in [
+        ("completionMode", json!("Indexed")),
+        ("completions", json!(12)),
+        ("parallelism", json!(12)),
+        ("suspend", json!(true)),
+        ("backoffLimitPerIndex", json!(0)),
+        ("podReplacementPolicy", json!("Failed")),
+        // 60 s to make ready, 1 and 10 of load, 10 for the last answer, and 60.
+        ("activeDeadlineSeconds", json!(141)),
+        ("ttlSecondsAfterFinished", json!(600)),
+    ] {
+        assert_eq!(spec[field], value, "{field}");
+    }
+    let pod = &spec["template"]["spec"];
+    assert_eq!((&pod["restartPolicy"], &pod["automountServiceAccountToken"]), (&json!("Never"), &json!(false)));
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    let container = &pod["containers"][0];
+    assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+    assert_eq!(container["securityContext"]["allowPrivilegeEscalation"], false);
+    assert_eq!(container["resources"]["requests"], json!({ "cpu": "1", "memory": "50495488" }));
+    assert_eq!(container["resources"]["limits"], json!({ "memory": "50495488" }));
+    assert_eq!(pod["nodeSelector"], json!({ "pool": "load" }));
+    let toleration = json!([{ "key": "dedicated", "operator": "Equal", "value": "load", "effect": "NoSchedule" }]);
+    assert_eq!(pod["tolerations"], toleration);
+    let spread = &pod["topologySpreadConstraints"][0];
+    assert_eq!(spread["whenUnsatisfiable"], "DoNotSchedule");
+    let (labels, selected) = (&spec["template"]["metadata"]["labels"], &spread["labelSelector"]["matchLabels"]);
+    let selected = selected.as_object().expect("a map");
+    assert!(selected.len() == 2 && selected.iter().all(|(key, value)| labels[key] == *value), "{labels} {selected:?}");
+}
+
+#[test]
+fn a_workers_command_line_has_its_index_and_no_secret() {
+    let found = rendered(TEST, Contents { feed: Some(b"user\nann\n"), ..CONTENTS }).expect("it can be");
+    let container = &found.job["spec"]["template"]["spec"]["containers"][0];
+    let words: Vec<&str> = container["args"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert_eq!(
+        (words[0], words[1]),
+        ("load", "http://10.0.0.2:8080/cart?a=$$(HOSTNAME)"),
+        "the kubelet fills nothing in"
+    );
+    let after = |option: &str| words.iter().position(|word| *word == option).map(|at| words[at + 1]);
+    assert_eq!(after("--worker"), Some("$(JOB_COMPLETION_INDEX)/12"));
+    assert_eq!(after("--controller-folder"), Some("/run/nearside-test"));
+    assert_eq!(after("--urls"), Some("/run/nearside-test/request.json"));
+    assert!(!found.job.to_string().contains("(a token)"));
+    assert_eq!(found.secret["stringData"]["token"], "(a token)");
+    assert_eq!(found.secret["stringData"]["feed.csv"], "user\nann\n");
+    let binary = rendered(TEST, Contents { feed: Some(b"user\n\xff\n"), ..CONTENTS }).expect("it can be");
+    assert_eq!(binary.secret["data"]["feed.csv"], "dXNlcgr/Cg==");
+    // Another file, image or row is another test.
+    let identity = |found: &Manifests| found.job["metadata"]["annotations"]["nearside.dev/test"].clone();
+    let other = rendered(&TEST.replace("rate: 1.2k", "rate: 1.3k"), CONTENTS).expect("it can be");
+    assert!(identity(&found) != identity(&binary) && identity(&other) != identity(&found));
+}
+
+#[test]
+fn names_are_labels_of_dns_and_a_target_has_one_queue() {
+    let test = read(&TEST.replace("name: checkout", &format!("name: {}", "a".repeat(51))));
+    let last = format!("{}-11", test_name(&test));
+    assert_eq!(last.len(), 63);
+    assert!(lease_name(&test).len() <= 63);
+    let of = |target: &str| lease_name(&read(&TEST.replace("http://10.0.0.2:8080/cart?a=$(HOSTNAME)", target)));
+    assert_eq!(of("http://shop/a"), of("http://SHOP:80/b"));
+    assert_ne!(of("http://shop/"), of("http://shop:81/"));
+}
+
+#[test]
+fn what_cannot_be_in_a_cluster_is_refused_with_place_and_reason() {
+    let big = vec![b'x'; 1 << 20];
+    for (from, to, told) in [
+        ("10.0.0.2:8080", "127.0.0.1:8080", "line 5: spec.target: in a pod that is the pod itself"),
+        ("10.0.0.2:8080", "localhost", "line 5: spec.target: in a pod"),
+        ("10.0.0.2:8080", "[::1]", "line 5: spec.target: in a pod"),
+        ("10.0.0.2:8080", "[::ffff:127.0.0.1]", "line 5: spec.target: in a pod"),
+        ("    image: registry.example/nearside:1\n", "", "line 11: spec.pods.image: this is missing"),
+        ("{name: checkout}", "{name: a, namespace: other}", "line 3: metadata.namespace: the test belongs to other"),
+    ] {
+        let all = rendered(&TEST.replace(from, to), CONTENTS).expect_err(told);
+        assert!(all.iter().any(|one| one.contains(told)), "{told}: {all:?}");
+    }
+    let template = TEST.replace("{headers:", "{template: true, feed: {file: f}, headers:");
+    let all = rendered(&template, Contents { feed: Some(&big), ..CONTENTS }).expect_err("too much");
+    assert!(
+        all[0].contains("spec.request.feed.file: with this the test's Secret has") && all[0].starts_with("line 9"),
+        "{all:?}"
+    );
+}
+
+/// What YAML says, held against what was written.
+fn same(place: &Node, value: &Value) -> bool {
+    match (&place.value, value) {
+        (Place::Map(map), Value::Object(other)) => {
+            map.len() == other.len()
+                && map.iter().all(|(key, place)| other.get(key).is_some_and(|one| same(place, one)))
+        }
+        (Place::List(list), Value::Array(other)) => {
+            list.len() == other.len() && list.iter().zip(other).all(|(place, one)| same(place, one))
+        }
+        (Place::Scalar(text) | Place::Block(text), Value::String(other)) => text == other,
+        (Place::Scalar(text), other) => serde_json::from_str::<Value>(text).is_ok_and(|read| read == *other),
+        _ => false,
+    }
+}
+
+#[test]
+fn what_is_written_is_read_as_it_was() {
+    let found = rendered(TEST, CONTENTS).expect("it can be");
+    let text = yaml(&found.all());
+    let read = documents(&text).expect(&text);
+    assert_eq!(read.len(), 3);
+    for (place, value) in read.iter().zip(found.all()) {
+        assert!(same(place, value), "{text}");
+    }
+    assert!(text.contains("\n  completionMode: Indexed\n"), "{text}");
+    let mut random = random::SplitMix64::new(5);
+    let letters: Vec<char> = "ab1.-_/:#\"'\\\n\t\u{7f}\u{85}\u{feff}é\u{1f980} {}[]&*!|>%@`,?~=".chars().collect();
+    for _ in 0..2_000 {
+        let mut words =
+            |most: usize| -> String { (0..random.below(most)).map(|_| letters[random.below(letters.len())]).collect() };
+        let value =
+            json!({ "k": words(12), "list": [words(5), { "b": words(4), "a": [[words(3), 7], {}, []] }], "t": true });
+        let text = yaml(&[&value]);
+        let read = documents(&text).unwrap_or_else(|why| panic!("{why}: {text}"));
+        assert!(read.len() == 1 && same(&read[0], &value), "{value}\n{text}");
+    }
+    // Not what some readers take for something else.
+    for word in ["true", "No", "y", "1", "1e3", "0x1", "1:2", "", "~", "null", "- a", "a: b", ".5", "2026-11-30"] {
+        let text = yaml(&[&json!({ "a": word })]);
+        assert_eq!(text, format!("a: \"{word}\"\n"));
+    }
+}
