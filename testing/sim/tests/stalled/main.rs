@@ -150,6 +150,7 @@ fn an_idle_connection_is_small_and_what_is_ready_allocates_nothing() {
     let ids: Vec<ConnId> = (0..MANY).map(|_| world.begin()).collect();
     ids.iter().for_each(|id| world.server.on_close(&mut world.net, *id, Closed::Finished));
     (world.next, world.generation) = (0, 2);
+    world.turn();
     let before = live();
     let mut ids = Vec::with_capacity(MANY as usize);
     ids.extend((0..MANY).map(|_| world.begin()));
