@@ -57,7 +57,7 @@ pub(crate) fn by_turns<T>(
 /// between them by memory goes at that pace, and a hypervisor may change it.
 pub(crate) fn tell_of_cores() {
     let [server, client, ..] = allowed_cores()[..] else { return };
-    if let Ok(took) = line_round_trip(server, client) {
+    if let Some(took) = line_round_trip(server, client) {
         eprintln!("  a cache line goes from core {server} to core {client} and back in {} ns", took.as_nanos());
     }
 }

@@ -61,10 +61,10 @@ pub fn bind(cores: &[u16]) -> io::Result<()> {
 /// Why a thread could not be pinned.
 #[derive(Debug)]
 pub struct PinError {
-    pub(crate) core: u16,
+    core: u16,
     /// Where it may run, if `core` is not among it.
-    pub(crate) allowed: Vec<u16>,
-    pub(crate) source: Option<io::Error>,
+    allowed: Vec<u16>,
+    source: Option<io::Error>,
 }
 
 impl fmt::Display for PinError {

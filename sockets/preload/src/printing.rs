@@ -84,6 +84,43 @@ mod variadic {
         unsafe { __vdprintf_chk(fd, flag, format, arguments) }
     }
 
+    /// Has `$print` called with a list of arguments, which is put together on the stack, in `$list`, its last argument;
+    /// `$passed` bytes of the general registers are the arguments before those.
+    macro_rules! with_list {
+        ($passed:literal, $list:literal, $print:ident) => {
+            naked_asm!(
+                // 176 bytes of registers, 24 of the list, and the stack as a call wants it.
+                "sub rsp, 216",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], rcx",
+                "mov [rsp + 32], r8",
+                "mov [rsp + 40], r9",
+                "test al, al",
+                "je 2f",
+                "movaps [rsp + 48], xmm0",
+                "movaps [rsp + 64], xmm1",
+                "movaps [rsp + 80], xmm2",
+                "movaps [rsp + 96], xmm3",
+                "movaps [rsp + 112], xmm4",
+                "movaps [rsp + 128], xmm5",
+                "movaps [rsp + 144], xmm6",
+                "movaps [rsp + 160], xmm7",
+                "2:",
+                concat!("mov dword ptr [rsp + 176], ", $passed),
+                "mov dword ptr [rsp + 180], 48",
+                // What did not fit lies behind the return address.
+                "lea rax, [rsp + 224]",
+                "mov [rsp + 184], rax",
+                "mov [rsp + 192], rsp",
+                concat!("lea ", $list, ", [rsp + 176]"),
+                "call {print}",
+                "add rsp, 216",
+                "ret",
+                print = sym $print,
+            )
+        };
+    }
+
     /// `dprintf`.
     ///
     /// # Safety
@@ -91,36 +128,7 @@ mod variadic {
     #[unsafe(no_mangle)]
     #[unsafe(naked)]
     unsafe extern "C" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
-        naked_asm!(
-            // 176 bytes of registers, 24 of the list, and the stack as a call wants it.
-            "sub rsp, 216",
-            "mov [rsp + 16], rdx",
-            "mov [rsp + 24], rcx",
-            "mov [rsp + 32], r8",
-            "mov [rsp + 40], r9",
-            "test al, al",
-            "je 2f",
-            "movaps [rsp + 48], xmm0",
-            "movaps [rsp + 64], xmm1",
-            "movaps [rsp + 80], xmm2",
-            "movaps [rsp + 96], xmm3",
-            "movaps [rsp + 112], xmm4",
-            "movaps [rsp + 128], xmm5",
-            "movaps [rsp + 144], xmm6",
-            "movaps [rsp + 160], xmm7",
-            "2:",
-            // Two of the general registers are passed by, and what did not fit lies behind the return address.
-            "mov dword ptr [rsp + 176], 16",
-            "mov dword ptr [rsp + 180], 48",
-            "lea rax, [rsp + 224]",
-            "mov [rsp + 184], rax",
-            "mov [rsp + 192], rsp",
-            "lea rdx, [rsp + 176]",
-            "call {print}",
-            "add rsp, 216",
-            "ret",
-            print = sym print,
-        )
+        with_list!("16", "rdx", print)
     }
 
     /// `__dprintf_chk`, as programs call it that were built with checks.
@@ -130,33 +138,6 @@ mod variadic {
     #[unsafe(no_mangle)]
     #[unsafe(naked)]
     unsafe extern "C" fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_char) -> c_int {
-        naked_asm!(
-            "sub rsp, 216",
-            "mov [rsp + 24], rcx",
-            "mov [rsp + 32], r8",
-            "mov [rsp + 40], r9",
-            "test al, al",
-            "je 2f",
-            "movaps [rsp + 48], xmm0",
-            "movaps [rsp + 64], xmm1",
-            "movaps [rsp + 80], xmm2",
-            "movaps [rsp + 96], xmm3",
-            "movaps [rsp + 112], xmm4",
-            "movaps [rsp + 128], xmm5",
-            "movaps [rsp + 144], xmm6",
-            "movaps [rsp + 160], xmm7",
-            "2:",
-            // Here three are passed by.
-            "mov dword ptr [rsp + 176], 24",
-            "mov dword ptr [rsp + 180], 48",
-            "lea rax, [rsp + 224]",
-            "mov [rsp + 184], rax",
-            "mov [rsp + 192], rsp",
-            "lea rcx, [rsp + 176]",
-            "call {print}",
-            "add rsp, 216",
-            "ret",
-            print = sym print_checked,
-        )
+        with_list!("24", "rcx", print_checked)
     }
 }

@@ -94,7 +94,7 @@ pub trait Multiplexed: Debug {
     /// again with what follows.
     fn on_bytes(&mut self, io: &mut dyn Io, bytes: &[u8]) -> usize;
 
-    /// There may be something to be sent, and room for it ([`Io::room`]): what is sent next is
+    /// There may be something to be sent, and room for it ([`Io::room`]): among several exchanges, what is sent next is
     /// chosen here, and nowhere else.
     fn on_room(&mut self, io: &mut dyn Io);
 
