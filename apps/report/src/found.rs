@@ -29,10 +29,16 @@ pub fn found_json(
     // Until the table: the answer, and what speaks against it.
     let told: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
+    let mut of = json!(found);
+    for (point, trials) in found.points.iter().enumerate() {
+        for (number, spoilt) in trials.trials.iter().enumerate().filter_map(|(at, trial)| Some((at, trial.spoilt?))) {
+            of["points"][point]["trials"][number]["why"] = json!(spoilt.to_string());
+        }
+    }
     let whole = json!({
         "kind": ResultKind::FindMax, "schema": SCHEMA, "verdict": verdict(found),
         "command": origin.command, "made": origin.made, "objectives": objectives, "told": told,
-        "found": found, "slices": found.sifted(), "environment": environment,
+        "found": of, "slices": found.sifted(), "environment": environment,
     });
     format!("{whole:#}\n")
 }
@@ -115,10 +121,13 @@ fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Resul
     for point in &found.points {
         let met = point.trials.iter().filter(|trial| trial.met).count();
         let median = |of: fn(&Trial) -> f64| of(point.median(of));
-        let (rate, achieved) = (si(point.rate, "/s"), si(median(|trial| trial.achieved), "/s"));
+        // Where nothing of them counts, zeros are no figures.
+        let empty = point.trials.iter().all(|trial| trial.sifted.is_some_and(|sifted| sifted.counted == 0));
+        let shown = |text: String| if empty { "-".to_owned() } else { text };
+        let (rate, achieved) = (si(point.rate, "/s"), shown(si(median(|trial| trial.achieved), "/s")));
         let times: [fn(&Trial) -> f64; 4] =
             [|it| it.mean_ns, |it| it.p50_ns as f64, |it| it.p99_ns as f64, |it| it.p999_ns as f64];
-        let [mean, p50, p99, p999] = times.map(|of| seconds(median(of)));
+        let [mean, p50, p99, p999] = times.map(|of| shown(seconds(median(of))));
         let runs = point.trials.len();
         writeln!(out, "{rate:>10} {achieved:>10} {mean:>10} {p50:>10} {p99:>10} {p999:>10}  {met} of {runs} met")?;
     }

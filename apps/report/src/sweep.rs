@@ -61,8 +61,19 @@ pub struct SweepRow {
     pub errors: u64,
     /// Whether the row can be trusted.
     pub trust: Trust,
-    /// What speaks against the row.
+    /// What speaks against the row, the gravest first.
     pub warnings: Vec<String>,
+}
+
+/// All that speaks against a report: of many, readers see the first, and a row's verdict names it.
+fn gravest_first(report: &Report) -> Vec<String> {
+    let mut warnings: Vec<String> = report.verdict.reasons.iter().map(|reason| reason.sentence.clone()).collect();
+    for warning in report.warnings.iter().map(ToString::to_string) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
 }
 
 impl SweepRow {
@@ -90,7 +101,7 @@ impl SweepRow {
             cpu_server,
             errors: report.errors.failed_requests() + report.errors.failed_connects(),
             trust: report.verdict.trust,
-            warnings: report.warnings.iter().map(ToString::to_string).collect(),
+            warnings: gravest_first(report),
         }
     }
 
@@ -245,6 +256,18 @@ PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATma
         assert_eq!(lines[1], "1,1,10000,,0.100,0.150,0.200,1.235,20.000,51,11,40,,,,0,\"\"");
         assert!(lines[2].ends_with(",3,\"the \"\"core\"\" was busy\""), "{}", lines[2]);
         assert_eq!((lines.len(), lines[3]), (4, ""));
+    }
+
+    #[test]
+    fn the_reason_of_a_row_is_its_gravest() {
+        let plan = load::Plan::new(([127, 0, 0, 1], 80).into(), load::Request::get("a", "/"));
+        let figures = load::Figures { ended: load::Ended::Interrupted, ..load::Figures::default() };
+        let report = Report::new(&plan, &figures, load::Outside::default());
+        assert_eq!(report.warnings.first(), Some(&load::Warning::Interrupted), "it is found first");
+        let row = SweepRow::new(1, &report, None, None, None);
+        assert_eq!((row.trust, row.warnings.len()), (Trust::No, report.warnings.len()));
+        assert_eq!(row.warnings[0], report.verdict.reasons[0].sentence);
+        assert_ne!(row.warnings[0], report.warnings[0].to_string());
     }
 
     #[test]

@@ -28,5 +28,10 @@ fn point(arm: &ArmResults, at: &FigurePoint) -> Option<CurvePoint> {
     let low = heights.iter().copied().fold(f64::INFINITY, f64::min);
     let high = heights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let spoilt = at.spoilt_by.as_ref().and_then(|figure| arm.median(figure)).unwrap_or(0.0);
-    Some(CurvePoint { x, y, interval: (heights.len() > 1).then_some((low, high)), counts: spoilt <= 0.0 })
+    Some(CurvePoint {
+        x,
+        y,
+        interval: (heights.len() > 1).then_some((low, high)),
+        counts: spoilt <= 0.0 && arm.invalid().is_empty(),
+    })
 }

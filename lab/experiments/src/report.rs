@@ -57,6 +57,12 @@ pub fn compared(
     let mut verdict = judged(worst.cloned().unwrap_or_else(|| after.verdict()));
     verdict.reasons =
         sides.iter().flat_map(|(side, own)| own.reasons.iter().map(move |why| format!("{side}: {why}"))).collect();
+    if let Some(why) = compare::undecided(comparisons) {
+        if verdict.word == Worth::Complete.word() {
+            verdict.word = Worth::Partial.word().to_owned();
+        }
+        verdict.reasons.push(why);
+    }
     verdict.unless_alike(unlike.iter().map(|unlike| format!("not alike: {unlike}")));
     let mut page = Page::new(PageHead {
         title: format!("Compared: {}", after.experiment.title),
@@ -83,7 +89,9 @@ fn judged(RunVerdict { word, reasons }: RunVerdict) -> PageVerdict {
 fn answer(comparisons: &[Comparison]) -> Vec<String> {
     const NAMED: usize = 6;
     let one = |one: &Comparison| Some((one.verdict?.name().to_owned(), format!("{} of {}", one.figure.name, one.arm)));
-    by_word(comparisons.iter().filter_map(one), NAMED)
+    let void = comparisons.iter().any(|one| !one.counts);
+    let void = void.then(|| "No verdict: figures are not to be used, by their own word".to_owned());
+    void.into_iter().chain(by_word(comparisons.iter().filter_map(one), NAMED)).collect()
 }
 
 /// A table of comparisons, and their drawing.
@@ -93,7 +101,7 @@ fn verdicts(page: &mut Page, (title, sides): (&str, [&str; 2]), comparisons: &[C
         let (effect, name) = (one.effect?, format!("{}: {}", one.figure.name, one.arm));
         let also = format!(", {}", table::word(one));
         let bar = Bar::ratio(name, Some(effect.ratio), effect.interval, &also)?;
-        Some(Bar { counts: one.verdict.is_some() || one.figure.better.is_some(), ..bar })
+        Some(Bar { counts: one.counts && one.figure.better.is_some(), ..bar })
     };
     // A figure's rows stand together.
     let mut all: Vec<&Comparison> = comparisons.iter().collect();

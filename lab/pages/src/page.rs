@@ -24,6 +24,8 @@ pub struct Page {
     pub method: Vec<PagePart>,
     /// Results that can be taken out of the page: names of files, and what they hold.
     pub results: Vec<(String, String)>,
+    /// Whether `nearside lab compare` takes them.
+    pub is_compared: bool,
 }
 
 /// What no page is without.
@@ -126,7 +128,14 @@ impl Page {
     /// A page with nothing but its head.
     #[must_use]
     pub const fn new(head: PageHead) -> Self {
-        Self { head, figures: Vec::new(), curves: Vec::new(), method: Vec::new(), results: Vec::new() }
+        Self {
+            head,
+            figures: Vec::new(),
+            curves: Vec::new(),
+            method: Vec::new(),
+            results: Vec::new(),
+            is_compared: true,
+        }
     }
 
     /// Adds to what was found.
@@ -181,9 +190,12 @@ impl Page {
             let links: Vec<String> = self.results.iter().map(|(name, text)| link(name, text)).collect();
             let _ = writeln!(
                 out,
-                "<p>In this page, to be taken out: {}. <code>nearside lab report</code> reads the page as it is, and \
-                 <code>nearside lab compare</code> two that measured the same.</p>",
-                links.join(", ")
+                "<p>In this page, to be taken out: {}. <code>nearside lab report</code> reads the page as it is{}.</p>",
+                links.join(", "),
+                match self.is_compared {
+                    true => ", and <code>nearside lab compare</code> two that measured the same",
+                    false => "",
+                }
             );
         }
         out + "</section>\n</main>\n</body>\n</html>\n"

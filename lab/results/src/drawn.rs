@@ -109,6 +109,7 @@ pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
         Draw::One(draw) => draw(&mut page, &first.whole),
         Draw::All(draw) => draw(&mut page, &all)?,
     }
+    page.is_compared = kind.is_compared();
     page.results = named(kind, kind.name(), all.into_iter().map(|one| one.text));
     Ok(page)
 }
@@ -126,9 +127,15 @@ pub use sides::compared as page_of_sides;
 fn head(title: &str, ReadResult { known, whole, .. }: &ReadResult) -> PageHead {
     let command = texts(whole, "/command");
     let made = whole.get("made").or_else(|| whole.pointer("/measured/made")).and_then(Value::as_u64);
+    // A recording may be of any machine, wherever it is replayed.
+    let of = match (known.kind, &known.machine) {
+        (ResultKind::Recording, Some(machine)) => machine.processor.clone(),
+        (ResultKind::Recording, None) => "a machine of which the recording does not tell".to_owned(),
+        _ => of_whom(whole, &command),
+    };
     PageHead {
         title: title.to_owned(),
-        of: of_whom(whole, &command),
+        of,
         made: made.unwrap_or(0),
         verdict: verdict(known),
         answer: Vec::new(),

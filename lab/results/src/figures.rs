@@ -103,6 +103,8 @@ pub fn of(kind: ResultKind, whole: &Value) -> Vec<RunFigure> {
     let list = |name: &str| whole.get(name).and_then(Value::as_array).into_iter().flatten();
     match kind {
         // Of a run that nobody answered, zeros are no latencies.
+        // Nor is the rate one of a run that ended before it was measured.
+        ResultKind::Load if whole.pointer("/window_ns").and_then(Value::as_u64) == Some(0) => Vec::new(),
         ResultKind::Load if whole.pointer("/latency/samples").and_then(Value::as_u64) == Some(0) => {
             at(whole, "the load", &LOAD[..1])
         }
@@ -238,8 +240,15 @@ pub fn recording(name: &str, text: &str) -> Result<KnownResult, ResultError> {
             figures.push(RunFigure { of, figure, better: None, unit: Unit::PerSecond, value });
         }
     }
-    let reason = if cut { "its last line is cut off" } else { "it has one sample: nothing was counted between two" };
-    let verdict = (cut || nanos == 0).then(|| OwnVerdict { worth: Worth::Partial, reasons: vec![reason.to_owned()] });
+    let (worth, reason) = match (nanos == 0, cut) {
+        (true, _) => (Worth::Invalid, "it ended before its first interval: nothing was counted between two samples"),
+        (false, _) => (Worth::Partial, "its last line is cut off"),
+    };
+    let verdict = (cut || nanos == 0).then(|| OwnVerdict { worth, reasons: vec![reason.to_owned()] });
+    // Recordings of earlier versions do not tell.
+    let machine = first.get("environment").filter(|machine| !machine.is_null());
+    let machine = machine.map(|machine| serde_json::from_value(machine.clone())).transpose();
+    let machine = machine.map_err(|why| ResultError(format!("environment: {why}")))?;
     let (asked, figures) = (BTreeMap::new(), shown(figures));
-    Ok(KnownResult { name: name.to_owned(), kind: ResultKind::Recording, verdict, machine: None, asked, figures })
+    Ok(KnownResult { name: name.to_owned(), kind: ResultKind::Recording, verdict, machine, asked, figures })
 }

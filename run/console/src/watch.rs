@@ -12,7 +12,7 @@ mod view;
 use crate::lab::write_page;
 use crate::plan::{WatchForm, WatchPlan};
 use ::watch::{Change, Sample, SampleReader, Saturation, show};
-use environment::{Fingerprint, ResultOrigin};
+use environment::{ResultKind, ResultOrigin};
 use gather::Gatherer;
 use generator::terminal::Screen;
 use metrics::Server;
@@ -69,7 +69,8 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
             break;
         };
         if let Some((file, path)) = &mut record {
-            let written = file.write_all(sample.line().as_bytes()).and_then(|()| file.flush());
+            let line = if before.is_none() { first_line(&sample, plan)? } else { sample.line() };
+            let written = file.write_all(line.as_bytes()).and_then(|()| file.flush());
             written.map_err(|why| format!("{}: {why}", path.display()))?;
         }
         if let Some(server) = &server {
@@ -106,14 +107,24 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The first sample's line: at its head stands what all results have there. What was replayed is of the machine that
+/// it was recorded on, and keeps that head or has none.
+fn first_line(sample: &Sample, plan: &WatchPlan) -> Result<String, Failure> {
+    if plan.replay.is_some() {
+        return Ok(sample.line());
+    }
+    let mut value = serde_json::to_value(sample)?;
+    let schema = value["schema"].clone();
+    crate::node::origin(&mut value, ResultKind::Recording, true)?;
+    value["schema"] = schema;
+    Ok(format!("{value}\n"))
+}
+
 /// Writes the page of what was recorded or replayed, if there is to be one.
 fn keep_page(plan: &WatchPlan) -> Result<(), Failure> {
     let (Some(place), Some(file)) = (&plan.html, plan.record.as_ref().or(plan.replay.as_ref())) else { return Ok(()) };
     let mut page = results::page(&results::texts(file)?)?;
     page.head.command = ResultOrigin::now().command;
-    if plan.record.is_some() {
-        page.head.machine = Fingerprint::read().told();
-    }
     write_page(place, &page)
 }
 

@@ -245,8 +245,11 @@ fn line(sum: &Snapshot, last: &Snapshot, span: Duration, (up, links): (usize, us
 }
 
 /// Where nothing came and nothing went, there is no figure.
-fn verdict(snapshot: &Snapshot) -> Validity {
+fn verdict(plan: &ForwardPlan, snapshot: &Snapshot, lasted: Duration) -> Validity {
     let mut verdict = Validity::default();
+    if let Some(asked) = plan.duration.filter(|asked| lasted < *asked) {
+        verdict.lacks(format!("it ended early: after {:.1} s of {:.1} s", lasted.as_secs_f64(), asked.as_secs_f64()));
+    }
     if snapshot.packets() == (0, 0) {
         verdict.fails("no frame came, and none went: nothing was measured");
     }
@@ -275,7 +278,7 @@ fn to_json(plan: &ForwardPlan, snapshot: &Snapshot, ticks: Ticks, lasted: Durati
         "schema": SCHEMA,
         "command": replay(),
         "made": made(),
-        "verdict": verdict(snapshot),
+        "verdict": verdict(plan, snapshot, lasted),
         "environment": surroundings(&plan.links),
         "mode": plan.settings.mode.name(),
         "burst": plan.settings.burst,

@@ -2,6 +2,7 @@
 
 use crate::child::{own, program};
 use demo::child::Interrupt;
+use packet::verdict::Validity;
 use say::{Failure, eprintln};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -61,11 +62,27 @@ impl Before {
     /// Both, a line each.
     #[must_use]
     pub fn told(&self) -> String {
+        self.lines().join("\n") + "\n"
+    }
+
+    /// The same one by one.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
         let noise = match &self.noise {
             Ok(noise) => quiet(noise),
             Err(why) => format!("left out ({why})"),
         };
-        format!("node audit, role forwarder: {}\nnode noise: {noise}\n", audited(self))
+        vec![format!("node audit, role forwarder: {}", audited(self)), format!("node noise: {noise}")]
+    }
+
+    /// Names in a verdict what speaks against the machine, and that nobody listened to it.
+    pub fn name(&self, verdict: &mut Validity) {
+        if self.audit_status != 0 {
+            verdict.names(format!("node audit: {}", audited(self)));
+        }
+        if let Err(why) = &self.noise {
+            verdict.names(format!("node noise: left out ({why})"));
+        }
     }
 }
 

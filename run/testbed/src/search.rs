@@ -323,6 +323,7 @@ fn to_json(plan: &SearchPlan, clock: &Clocked, done: &Done, (pause, verdict): (&
         "mrr": done.mrr,
         "soak": done.soak,
         "pause_frames": pause,
+        "told": [pause.told()],
         "trials": done.log,
         "late_limit": plan.late_limit,
         "verdict": verdict,

@@ -142,16 +142,20 @@ pub fn object(caption: &str, whole: &Value, path: &str) -> PageTable {
     PageTable::pairs(caption, ["", "value"], pairs)
 }
 
-/// What was expected, what was measured, and whether it was met; `missed` if not.
+/// What was expected, what was measured, and whether it was met; `missed` if not, and nothing of what does not count.
 pub fn expected(caption: &str, expectations: &[Value], name: &str, missed: &str) -> PageTable {
-    let met = |one: &Value| if one["met"] == true { "met" } else { missed }.to_owned();
+    let met = |one: &Value| match &one["met"] {
+        Value::Bool(true) => "met",
+        Value::Null => "does not count",
+        _ => missed,
+    };
     let measured = |one: &Value| match (one["told"].as_str(), &one["measured"]) {
         (Some(told), _) => told.to_owned(),
         (None, Value::Null) => "not measured".to_owned(),
         (None, value) => shown(value, if one["is_time"] == true { "ns" } else { "digits" }),
     };
     let rows = expectations.iter().map(|one| vec![text(one, name), measured(one)]);
-    PageTable::new(caption, &["", "measured"]).with(rows).judged(expectations.iter().map(met))
+    PageTable::new(caption, &["", "measured"]).with(rows).judged(expectations.iter().map(|one| met(one).to_owned()))
 }
 
 /// Whether a row counts, by what speaks against it.

@@ -1,7 +1,7 @@
 //! Pages of trials of frames, alone or beside backgrounds, of one run or of several over each other.
 
 use super::ReadResult;
-use super::cells::{expected, list};
+use super::cells::{expected, list, texts};
 use crate::measurement::ResultError;
 use crate::packet;
 use ::packet::kept::Kept;
@@ -29,6 +29,7 @@ pub fn runs(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
         let name = |name: String| if name.is_empty() { "the trial".to_owned() } else { name };
         runs.extend(found.into_iter().map(|(own, kept)| (format!("{before}{}", name(own)), kept)));
         page.figure(expected("What was expected", list(whole, "/expectations"), "/expectation", "NOT MET"));
+        page.tell(PagePart::List(texts(whole, "/told")));
         if whole["forwarder"].is_object() {
             page.tell(PagePart::Whole("The forwarder".to_owned(), format!("{:#}", whole["forwarder"])));
         }
@@ -36,10 +37,13 @@ pub fn runs(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
     for (name, kept) in &runs {
         run(page, name, kept);
     }
-    let lanes = || runs.iter().flat_map(|(_, kept)| &kept.result.lanes);
+    // What did not come to its end lacks frames by its end, and no device lost them.
+    let whole: Vec<_> = runs.iter().filter(|(_, kept)| kept.result.complete).collect();
+    let lanes = || whole.iter().flat_map(|(_, kept)| &kept.result.lanes);
     let (lost, offered): (u64, u64) = (lanes().map(LaneResult::lost).sum(), lanes().map(LaneResult::offered).sum());
     let (part, all) = (share(lost as f64 / offered.max(1) as f64), grouped(offered));
     page.head.answer.push(match lost {
+        _ if whole.is_empty() => "Whether frames were lost is not known: it did not come to its end".to_owned(),
         0 => format!("No frame was lost of {all}"),
         _ => format!("{} of {all} frames were lost ({part})", grouped(lost)),
     });

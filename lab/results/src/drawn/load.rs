@@ -23,12 +23,17 @@ const PER_SECOND: &str = "requests: requests_per_second /s; connections: connect
 /// One load.
 pub fn load(page: &mut Page, whole: &Value) {
     let (latency, samples) = (sound(&whole["latency"]), number(whole, "/latency/samples").unwrap_or(0.0));
-    let rate = si(number(whole, "/throughput/requests_per_second").unwrap_or(0.0), "requests/s");
+    // Of a window that never began there is no rate.
+    let begun = whole["window_ns"].as_u64() != Some(0);
+    let rate = number(whole, "/throughput/requests_per_second").filter(|_| begun);
+    let rate = rate.map_or_else(|| "-".to_owned(), |rate| si(rate, "requests/s"));
     let time = |(name, path)| Some(format!("{name} {}", seconds(number(&latency, path).filter(|_| samples > 0.0)?)));
     let times = [("p50", "/p50_ns"), ("p99", "/p99_ns"), ("max", "/max_ns")].into_iter().filter_map(time);
     page.head.answer = vec![[rate, times.collect::<Vec<_>>().join(", ")].join(": ").trim_end_matches(": ").to_owned()];
     page.figure(expected("Objectives", list(whole, "/objectives"), "/objective", "MISSED"));
-    page.figure(values("In a second", PER_SECOND, &whole["throughput"]));
+    if begun {
+        page.figure(values("In a second", PER_SECOND, &whole["throughput"]));
+    }
     // Where there is one class, it is what stands above.
     let classes = Some(list(whole, "/classes")).filter(|classes| classes.len() > 1).unwrap_or_default();
     let classes = classes.iter().map(|one| (one["class"].as_str().unwrap_or_default(), &one["latency"]));
@@ -51,13 +56,18 @@ const RUN: &str = "asked for: rate /s; answered: of/achieved /s; mean: of/mean_n
 
 /// The highest rate that meets objectives.
 pub fn found(page: &mut Page, whole: &Value) {
-    page.head.answer = texts(whole, "/told");
+    // The verdict has its reason already.
+    let told = |line: &String| match line.starts_with("INVALID") {
+        true => line.rsplit_once("; ").map_or_else(String::new, |(_, answer)| answer.to_owned()),
+        false => line.clone(),
+    };
+    page.head.answer = texts(whole, "/told").iter().map(told).filter(|line| !line.is_empty()).collect();
     let points = list(whole, "/found/points");
     let line = |name: &str, path: &str| {
         let of = |point: &Value| {
             let x = number(point, "/rate").unwrap_or(0.0);
             let (spoilt, counted): (Vec<&Value>, Vec<&Value>) =
-                list(point, "/trials").iter().partition(|trial| is_void(trial));
+                list(point, "/trials").iter().filter(|trial| !is_empty(trial)).partition(|trial| is_void(trial));
             let mut values: Vec<f64> = counted.into_iter().filter_map(|trial| number(trial, path)).collect();
             values.sort_by(f64::total_cmp);
             let interval = if let [low, .., high] = values[..] { Some((low, high)) } else { None };
@@ -77,17 +87,29 @@ pub fn found(page: &mut Page, whole: &Value) {
     page.curve(Chart::new("Answered over load", x, Axis::counts("responses/s"), series));
     let runs = |point: &Value| {
         let trials = list(point, "/trials").iter();
-        trials.map(|trial| json!({ "rate": point["rate"], "of": trial })).collect::<Vec<_>>()
+        let of = |trial| if is_empty(trial) { &Value::Null } else { trial };
+        trials.map(|trial| json!({ "rate": point["rate"], "of": of(trial), "trial": trial })).collect::<Vec<_>>()
     };
     let runs: Vec<Value> = points.iter().flat_map(runs).collect();
-    let verdict = |run: &Value| match (run["of"]["met"] == true, is_void(&run["of"])) {
+    let verdict = |run: &Value| match (run["trial"]["met"] == true, is_void(&run["trial"])) {
         (true, _) => "met".to_owned(),
-        (false, true) => counted(&text(run, "/of/spoilt")),
+        // Results of earlier versions have no words for it.
+        (false, true) => counted(
+            &[text(run, "/trial/why"), text(run, "/trial/spoilt")]
+                .into_iter()
+                .find(|why| !why.is_empty())
+                .unwrap_or_default(),
+        ),
         (false, false) => "missed".to_owned(),
     };
     page.figure(table("Runs", RUN, &runs).judged(runs.iter().map(verdict)));
     page.tell(PagePart::List(vec![format!("To be met: {}", texts(whole, "/objectives").join(", "))]));
     page.tell(object("Slices of the runs", whole, "/slices"));
+}
+
+/// Whether nothing of a run counts, so that its zeros are no figures.
+fn is_empty(trial: &Value) -> bool {
+    trial.pointer("/sifted/counted").and_then(Value::as_u64) == Some(0)
 }
 
 /// Whether a run says nothing: the machine spoilt it, and it did not meet the objectives nevertheless.

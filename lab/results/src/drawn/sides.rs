@@ -19,6 +19,14 @@ pub fn compared(
     let worst = before.iter().chain(after).max_by_key(worth);
     let mut verdict = worst.map_or_else(|| super::not_judged("there is nothing to compare"), verdict);
     verdict.reasons = sides.doubts.clone();
+    if let Some(why) = sides.undecided() {
+        if verdict.word == Worth::Complete.word() {
+            verdict.word = Worth::Partial.word().to_owned();
+        }
+        if !verdict.reasons.contains(&why) {
+            verdict.reasons.push(why);
+        }
+    }
     verdict.unless_alike(unlike.iter().map(ToString::to_string));
     let names = |side: &[KnownResult]| side.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
     let mut page = Page::new(PageHead {
