@@ -47,7 +47,11 @@ pub fn found_json(
 /// early, or the generator may have been the limit.
 fn verdict(found: &Found) -> serde_json::Value {
     let spoilt = found.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.spoilt).next_back();
+    let empty = found.points.iter().all(|point| point.trials.is_empty());
     let mut reasons = Vec::new();
+    if empty {
+        reasons.push("nothing was measured".to_owned());
+    }
     if found.invalid {
         reasons.push(match spoilt {
             Some(spoilt) => format!("the machine spoilt too many runs: {spoilt}"),
@@ -60,7 +64,7 @@ fn verdict(found: &Found) -> serde_json::Value {
     if found.limited {
         reasons.push("the limit may be the generator's, or that of its connections".to_owned());
     }
-    let word = if found.invalid {
+    let word = if found.invalid || empty {
         "INVALID"
     } else if found.cut_short || found.limited {
         "PARTIAL"
@@ -224,6 +228,13 @@ mod tests {
             (&json["verdict"]["word"], json["verdict"]["reasons"].as_array().map(Vec::len)),
             (&"INVALID".into(), Some(2))
         );
+        let none = Found { rate: None, cut_short: true, points: Vec::new(), ..found() };
+        assert_eq!(verdict(&none)["word"], "INVALID", "no run was made");
+        let mut disturbed = invalid;
+        disturbed.points[1].trials[0].spoilt = Some(load::Spoilt::Stolen { share: 0.25 });
+        disturbed.points[1].trials[1].sifted = Some(Sifted { slices: 9, ..Sifted::default() });
+        let json = found_json(&disturbed, &objectives(), &"here", &ResultOrigin::default());
+        assert!(json.contains("\"why\": \"the hypervisor took 25"), "in words: {json}");
         let mut sifted = found();
         sifted.points[0].trials[0].sifted = Some(Sifted { slices: 9, server_waited: 4, ..Sifted::default() });
         let json: serde_json::Value =

@@ -201,14 +201,18 @@ const EARLY: &str = "it ended before its time";
 /// What the table is worth: as much as the row that is worth least, and not all where rows are missing.
 fn verdict(rows: &[SweepRow], ended_early: bool) -> serde_json::Value {
     let of = |trust: Trust| rows.iter().filter(move |row| row.trust == trust);
-    let worst = rows.iter().map(|row| row.trust).chain(ended_early.then_some(Trust::WithCare)).max();
+    let nothing = rows.is_empty().then_some(Trust::No);
+    let early = ended_early.then_some(Trust::WithCare);
+    let worst = rows.iter().map(|row| row.trust).chain(early).chain(nothing).max();
     let worst = worst.unwrap_or_default();
     let name = |row: &SweepRow| {
         format!("{}, {}", many(row.procs.into(), "thread"), many(row.connections.into(), "connection"))
     };
     let rows = [Trust::No, Trust::WithCare].into_iter().flat_map(of);
     let rows = rows.map(|row| format!("{}: {}", name(row), row.warnings.first().map_or("doubtful", String::as_str)));
-    let reasons: Vec<String> = ended_early.then(|| EARLY.to_owned()).into_iter().chain(rows).collect();
+    let early = ended_early.then(|| EARLY.to_owned());
+    let nothing = nothing.map(|_| "nothing was measured".to_owned());
+    let reasons: Vec<String> = nothing.into_iter().chain(early).chain(rows).collect();
     serde_json::json!({ "word": worst.word(), "reasons": reasons })
 }
 
@@ -276,7 +280,8 @@ PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATma
         (bad.trust, bad.warnings) = (Trust::No, vec!["the core was busy".to_owned()]);
         let early = |rows: &[SweepRow]| verdict(rows, true);
         assert_eq!(verdict(&[row(1, 4)], false)["word"], "COMPLETE");
-        assert_eq!(early(&[]), serde_json::json!({ "word": "PARTIAL", "reasons": [EARLY] }));
+        assert_eq!(early(&[row(1, 4)]), serde_json::json!({ "word": "PARTIAL", "reasons": [EARLY] }));
+        assert_eq!(early(&[]), serde_json::json!({ "word": "INVALID", "reasons": ["nothing was measured", EARLY] }));
         let reasons = [EARLY, "1 thread, 1 connection: the core was busy"];
         assert_eq!(early(&[row(1, 4), bad]), serde_json::json!({ "word": "INVALID", "reasons": reasons }));
     }

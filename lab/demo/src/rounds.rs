@@ -59,9 +59,15 @@ const GIVEN_UP: usize = 3;
 pub(crate) fn run(parts: &mut Parts, course: Measuring, seed: u64) -> (DemoResults, Option<Error>) {
     let mut results = parts.results(course, seed);
     let with_frames = parts.pages.is_some() && !course.first_look;
-    let ended = rounds(&mut results, course, with_frames, &mut |item| match item {
-        Item::Ask(scenario, contender) => Ok(Came::Row(Box::new(parts.ask(scenario, contender, course.duration)?))),
-        Item::Frames => Ok(Came::Frames(parts.frames(course.duration)?)),
+    let ended = rounds(&mut results, course, with_frames, &mut |item| {
+        let came = match item {
+            Item::Ask(scenario, contender) => {
+                parts.ask(scenario, contender, course.duration).map(|row| Came::Row(Box::new(row)))
+            }
+            Item::Frames => parts.frames(course.duration).map(Came::Frames),
+        };
+        // A signal of the terminal ends programs, too: that is no failure of theirs.
+        came.map_err(|why| if parts.interrupt.check().is_err() { Error::Interrupted } else { why })
     });
     let ended = ended.err();
     results.ended = ended.as_ref().map(ToString::to_string);

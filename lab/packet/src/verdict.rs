@@ -111,6 +111,9 @@ const OTHERS: &str = "frames had the mark of a trial that was none of this progr
 const BACKWARDS: &str = "frames came before they left, by their marks and the clock: it stepped, or differs from core \
                          to core";
 
+/// Of what has no trial, or one without frames.
+pub const NOTHING: &str = "nothing was measured: no frame was sent";
+
 /// Of a trial that did not come to its end. What is missing then, nobody knows whose fault it is: what
 /// ended the tester may have ended the device.
 const CUT_OFF: &str = "it was stopped, or a link was down";
@@ -174,6 +177,9 @@ pub fn worth(result: &TrialResult, late_limit: f64) -> Validity {
         verdict.lacks(format!("it ended early: {CUT_OFF}"));
     }
     faults(result, late_limit).into_iter().for_each(|why| verdict.fails(why));
+    if result.offered() == 0 {
+        verdict.fails(NOTHING);
+    }
     verdict
 }
 
@@ -229,8 +235,13 @@ mod tests {
         let verdict = worth(&cut, 0.001);
         assert_eq!((verdict.word, verdict.reasons.len()), (Word::Invalid, 2), "{verdict}");
         assert!(verdict.reasons[0].contains("90.000 %") && verdict.reasons[1].contains("ended early"), "{verdict}");
-        assert_eq!(worth(&TrialResult::default(), 0.001).word, Word::Partial);
-        assert_eq!(worth(&TrialResult { complete: true, ..TrialResult::default() }, 0.001), Validity::default());
+        let lane = LaneResult { sent: Sent { frames: 100, ..Sent::default() }, ..LaneResult::default() };
+        let sound = |complete| TrialResult { complete, lanes: vec![lane.clone()], ..TrialResult::default() };
+        assert_eq!(
+            (worth(&sound(false), 0.001).word, worth(&sound(true), 0.001)),
+            (Word::Partial, Validity::default())
+        );
+        assert_eq!(worth(&TrialResult::default(), 0.001).word, Word::Invalid, "nothing was sent");
     }
 
     #[test]

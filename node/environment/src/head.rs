@@ -113,7 +113,7 @@ pub fn without_headers(text: &str, command: &[String]) -> String {
             continue;
         }
         let mut in_line = HeaderWords::default();
-        for word in shell_words(word).map(|(raw, _)| plain(raw)) {
+        for word in shell_words(word).filter(|(raw, _)| is_word(raw)).map(|(raw, _)| plain(raw)) {
             in_line.take(&word).into_iter().for_each(|(_, header)| put(header));
         }
     }
@@ -158,7 +158,7 @@ fn shown_line(line: &str) -> String {
     let mut shown = String::new();
     for (raw, space) in shell_words(line) {
         let word = plain(raw);
-        match headers.take(&word) {
+        match Some(&word).filter(|_| is_word(raw)).and_then(|word| headers.take(word)) {
             Some((before, header)) => {
                 let name = header_name(header);
                 shown.extend(["'", before, &name, "'"]);
@@ -182,6 +182,11 @@ fn shell_words(line: &str) -> impl Iterator<Item = (&str, &str)> {
         quote.is_none() && c.is_whitespace()
     });
     pieces.map(|piece| piece.split_at(piece.trim_end().len()))
+}
+
+/// Whether it is one: not what there is between two spaces, or at the end of a line that goes on.
+fn is_word(raw: &str) -> bool {
+    !matches!(raw, "" | "\\")
 }
 
 /// A word without them.
@@ -301,6 +306,7 @@ mod tests {
         let plain = "wrk -c 4  'http://a/?b= c' | tail -n 1";
         assert_eq!(shown(plain), plain);
         assert_eq!(shown("wrk -H 'A: very secret' http://a/  -c 4"), "wrk -H 'A: ...' http://a/  -c 4");
+        assert_eq!(shown("wrk -H  'A: secret' -H \\\n B:secret"), "wrk -H  'A: ...' -H \\\n 'B: ...'");
         assert_eq!(shown("curl \"-HA: very secret\" --header=\"B: secret"), "curl '-HA: ...' '--header=B: ...'");
     }
 

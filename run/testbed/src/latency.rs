@@ -18,7 +18,7 @@ use packet::pause::PauseFrames;
 use packet::table;
 use packet::tester::{Pacing, Plan, Recorders, Stream, fill};
 use packet::trial::{LaneResult, TrialResult};
-use packet::verdict::{Validity, Word, faults, worth};
+use packet::verdict::{NOTHING, Validity, Word, faults, worth};
 use say::{Failure, eprintln, println};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -236,6 +236,9 @@ fn judge(
     let mut verdict = Validity::default();
     if stopped || results.len() < plan.rates.len() {
         verdict.lacks("it was stopped");
+    }
+    if results.iter().all(|result| result.offered() == 0) {
+        verdict.fails(NOTHING);
     }
     for (rate, result) in plan.rates.iter().zip(results) {
         if !result.complete && !stopped {

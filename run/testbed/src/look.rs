@@ -114,3 +114,25 @@ fn quiet(noise: &Value) -> String {
     let told: Vec<String> = cores.iter().map(one).collect();
     if told.is_empty() { "no report".to_owned() } else { told.join("; ") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_speaks_against_the_machine_is_named_in_the_verdict() {
+        let of = |audit_status, noise| {
+            let mut verdict = Validity::default();
+            let before = Before { audit: Value::Null, audit_status, noise };
+            before.name(&mut verdict);
+            (before.lines(), verdict.reasons)
+        };
+        let (lines, reasons) = of(5, Err("no core is named (--core, --forwarder-core)".to_owned()));
+        assert!(
+            reasons[0].contains("something is dangerous") && reasons[1].contains("left out (no core"),
+            "{reasons:?}"
+        );
+        assert!(lines[0].contains("something is dangerous") && lines[1].contains("left out (no core"), "{lines:?}");
+        assert!(of(0, Ok(json!({ "cores": [] }))).1.is_empty());
+    }
+}

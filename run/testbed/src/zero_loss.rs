@@ -233,3 +233,23 @@ fn keep(plan: &ZeroLossPlan, value: &Value) -> Result<(), Failure> {
     let page = plan.out.as_ref().map(|folder| folder.join(PAGE));
     keep_page(page.as_deref(), value).and_then(|()| keep_page(plan.html.as_deref(), value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::verdict::Validity;
+
+    #[test]
+    fn no_loss_is_told_of_what_was_cut_off_or_is_invalid() {
+        let told = |lost, fails: bool| {
+            let mut verdict = Validity::default();
+            if fails {
+                verdict.fails("the tester was late");
+            }
+            let text = String::new();
+            zero_loss_of(&LatencyTold { value: Value::Null, text, verdict, stopped: false, lost, unkept: None })
+        };
+        assert_eq!((told(Some(0), false), told(Some(4), false)), (Some(true), Some(false)));
+        assert_eq!((told(None, false), told(Some(0), true), told(Some(4), true)), (None, None, None));
+    }
+}
