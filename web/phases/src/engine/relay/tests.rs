@@ -97,6 +97,20 @@ struct World {
 }
 
 impl World {
+    fn new() -> Self {
+        Self {
+            now: Time::from_millis(1_000),
+            clients: (0..CLIENTS).map(|_| Client::default()).collect(),
+            nobody: Client::default(),
+            links: Vec::new(),
+            dialled: 0,
+            refuses: false,
+            passed: 0,
+            by_http2: false,
+            asks_for: |_| String::new(),
+        }
+    }
+
     /// The client of an exchange that is not over.
     fn client(&mut self, id: ExchangeId) -> &mut Client {
         match self.place(id) {
@@ -511,17 +525,7 @@ fn ask_in(
     mut show: impl FnMut(&Client),
 ) -> usize {
     let mut random = Random::new(seed);
-    let mut world = World {
-        now: Time::from_millis(1_000),
-        clients: (0..CLIENTS).map(|_| Client::default()).collect(),
-        nobody: Client::default(),
-        links: Vec::new(),
-        dialled: 0,
-        refuses: false,
-        passed: 0,
-        by_http2: false,
-        asks_for: |_| String::new(),
-    };
+    let mut world = World::new();
     change(&mut world);
     let mut tag = 0;
     while tag < requests {

@@ -1,10 +1,11 @@
 //! Upstreams by HTTP/2, honest and hostile: many requests on a connection, none of which has what another
 //! is answered, whatever becomes of that.
 
-use super::{Link, Outcome, Random, World, ask_in, below, engine, tell};
+use super::{Link, Outcome, Random, World, ask, ask_in, below, engine, offer, tell};
 use crate::engine::Engine;
 use crate::proxying::UpstreamVersion;
-use exchange::{UpstreamEvent, UpstreamId};
+use core::time::Duration;
+use exchange::{Handler, UpstreamEvent, UpstreamId};
 use h2::frame::{self, FrameHead, Kind, setting};
 use h2::{BlockWriter, ErrorCode, HeadMemory, Offer, ServerConnection, ServerEvent, ServerSettings};
 use std::sync::Arc;
@@ -224,4 +225,54 @@ fn hundreds_of_faulty_answers_on_shared_connections_harm_nobody() {
         assert!(floods > 0, "{figures:?}");
         assert_eq!(engine.rest.kept.shared.streams_open(), 0, "no stream is left");
     }
+}
+
+/// A server that answers no PING while it computes: what was asked of it has its own time limits, and what is
+/// asked from then on goes elsewhere.
+#[test]
+fn a_server_that_is_slow_keeps_what_was_asked_of_it() {
+    let (mut engine, mut world) = (engine_by_http2(true), World::new());
+    ask(&mut engine, &mut world, 0, 1);
+    ask(&mut engine, &mut world, 1, 2);
+    let slow = world.links[0].id;
+    let (mut settings, mut memory) = (Vec::new(), HeadMemory::default());
+    let mut server: ServerConnection<()> = ServerConnection::new(ServerSettings::default(), &mut settings);
+    for id in world.links.iter().map(|link| link.id).collect::<Vec<_>>() {
+        world.link(id).expect("it was dialled").opened = true;
+        tell(&mut engine, &mut world, id, UpstreamEvent::Opened);
+        engine.on_turn(&mut world);
+        offer(&mut engine, &mut world, id, &settings);
+    }
+    let (got, mut said, mut at) = (std::mem::take(&mut world.links[0].got), Vec::new(), 0);
+    while at < got.len() {
+        let offer = Offer { bytes: &got[at..], second: 1, memory: &mut memory };
+        at += server.on_bytes(offer, &mut said).0;
+    }
+    let mut block = Vec::new();
+    BlockWriter::answer(&mut block, 200).field(b"content-length", b"6");
+    server.write_block(1, &block, false, &mut said);
+    said.extend_from_slice(&server.data(1, 3, false));
+    said.extend_from_slice(b"<1>");
+    offer(&mut engine, &mut world, slow, &said);
+    engine.on_turn(&mut world);
+    assert_eq!((world.clients[0].status, &*world.clients[0].body), (200, &b"<1>"[..]));
+    // Another question of a server that has said nothing for a while, and does not from now on.
+    world.now = world.now + Duration::from_secs(3);
+    ask(&mut engine, &mut world, 2, 3);
+    ask(&mut engine, &mut world, 3, 4);
+    engine.on_turn(&mut world);
+    let asked = &world.link(slow).expect("it is there").got;
+    assert!(matches!(FrameHead::read(asked), Some(FrameHead { kind: Kind::Ping, length: 8, .. })), "{asked:?}");
+    world.now = world.now + Duration::from_millis(2_001);
+    tell(&mut engine, &mut world, slow, UpstreamEvent::Timer);
+    engine.on_turn(&mut world);
+    assert!(world.clients.iter().all(|client| client.outcome == Outcome::UnderWay), "{:?}", world.clients);
+    assert_eq!((world.dialled, engine.rest.kept.shared.figures().silent), (3, 1), "another connection is begun");
+    // What was asked before is whole after all, and then the connection is none any more.
+    let mut rest = server.data(1, 3, true).to_vec();
+    rest.extend_from_slice(b"<1>");
+    offer(&mut engine, &mut world, slow, &rest);
+    engine.on_turn(&mut world);
+    assert_eq!((world.clients[0].outcome, &*world.clients[0].body), (Outcome::Whole, &b"<1><1>"[..]));
+    assert!(world.link(slow).is_none());
 }
