@@ -105,8 +105,8 @@ impl<T: Default> ServerConnection<T> {
         let head = head.saturating_sub(2 * block.len() as u32);
         let early = self.early.iter().position(|(number, _)| *number == stream);
         let early = early.map(|at| self.early.swap_remove(at).1);
-        // Who does not know yet that a window is smaller than at first sends more than fits into it, and is to do so again
-        // (RFC 9113 section 6.9.3).
+        // Who does not know yet that a window is smaller than at first may send more than fits into it, and is
+        // to do so again (RFC 9113 section 6.9.3).
         let is_misled = !self.is_known && !ends && self.settings.window < FIRST_WINDOW;
         if is_misled || stream >= self.refuses_from || self.streams.all.len() >= self.settings.streams as usize {
             return self.refuse(stream, out);

@@ -1,7 +1,7 @@
 //! Upstreams by HTTP/2, honest and hostile: many requests on a connection, none of which has what another
 //! is answered, whatever becomes of that.
 
-use super::{Link, Outcome, Random, World, ask, ask_in, below, engine, offer, tell};
+use super::{Link, Outcome, Random, World, ask, ask_in, engine, offer, tell};
 use crate::engine::Engine;
 use crate::proxying::UpstreamVersion;
 use core::time::Duration;
@@ -57,9 +57,9 @@ const DEEDS: [Deed; 14] = [
 
 impl Origin {
     pub fn begin(random: &mut Random, script: &mut Vec<u8>) -> Self {
-        let settings = ServerSettings { streams: 1 + below(random, 6) as u32, ..ServerSettings::default() };
+        let settings = ServerSettings { streams: 1 + random.below(6) as u32, ..ServerSettings::default() };
         let conn = ServerConnection::new(settings, script);
-        Self { conn, memory: HeadMemory::default(), hostile: below(random, 4) == 0 }
+        Self { conn, memory: HeadMemory::default(), hostile: random.below(4) == 0 }
     }
 
     /// Reads what came, and says what it will.
@@ -87,9 +87,9 @@ impl Origin {
     }
 
     fn answer(&mut self, stream: u32, own: &str, random: &mut Random, script: &mut Vec<u8>) {
-        let deed = if below(random, 2) == 0 { Deed::Whole } else { DEEDS[below(random, DEEDS.len())] };
-        let body = own.repeat(1 + below(random, 1_500));
-        let has_length = below(random, 2) == 0 || matches!(deed, Deed::TooShort | Deed::TooLong);
+        let deed = if random.below(2) == 0 { Deed::Whole } else { DEEDS[random.below(DEEDS.len())] };
+        let body = own.repeat(1 + random.below(1_500));
+        let has_length = random.below(2) == 0 || matches!(deed, Deed::TooShort | Deed::TooLong);
         let told = match deed {
             Deed::TooShort => body.len() + 1,
             Deed::TooLong => body.len() - 1,
@@ -107,7 +107,7 @@ impl Origin {
                 writer.field(b"X-Upper", b"1");
             }
         }
-        let code = [ErrorCode::INTERNAL_ERROR, ErrorCode::CANCEL, ErrorCode::NO_ERROR][below(random, 3)];
+        let code = [ErrorCode::INTERNAL_ERROR, ErrorCode::CANCEL, ErrorCode::NO_ERROR][random.below(3)];
         match deed {
             Deed::Silence => return,
             Deed::Refused => return self.conn.reset(stream, ErrorCode::REFUSED_STREAM, script),
@@ -126,7 +126,7 @@ impl Origin {
         let mut rest = body.as_bytes();
         while !rest.is_empty() {
             // What windows do not take is not sent: the answer stays as it is.
-            let room = self.conn.room(stream).min(1 + below(random, 9_000));
+            let room = self.conn.room(stream).min(1 + random.below(9_000));
             if room == 0 {
                 return;
             }
@@ -150,8 +150,8 @@ impl Origin {
 
     /// Says what none may.
     fn harm(random: &mut Random, script: &mut Vec<u8>) {
-        let stream = 1 + 2 * below(random, 5) as u32;
-        match below(random, 12) {
+        let stream = 1 + 2 * random.below(5) as u32;
+        match random.below(12) {
             0 => (0..300).for_each(|_| frame::write_settings(script, &[])),
             1 => (0..1_200).for_each(|_| frame::write(script, Kind::Ping, 0, 0, &[0; 8])),
             2 => frame::write_window_update(script, 0, (1 << 31) - 1),
@@ -175,11 +175,11 @@ pub(super) fn step(engine: &mut Engine, world: &mut World, random: &mut Random, 
     let Some(mut server) = origin.take() else { return };
     let read = server.read(got, random, script);
     got.drain(..read);
-    if server.hostile && below(random, 30) == 0 {
+    if server.hostile && random.below(30) == 0 {
         Origin::harm(random, script);
     }
     *origin = Some(server);
-    if below(random, 60) == 0 {
+    if random.below(60) == 0 {
         tell(engine, world, id, UpstreamEvent::End { held: 0 });
     }
 }
