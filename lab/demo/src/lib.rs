@@ -93,7 +93,7 @@ fn put(text: &str) {
 /// and said so.
 pub fn run(plan: &DemoPlan, program: &Path) -> Result<DemoResults, Error> {
     let mut parts = rounds::gather(plan, program)?;
-    let (results, ended) = measure(plan, &mut parts);
+    let (results, ended) = look_and_rounds(plan, &mut parts);
     drop(parts);
     if let Some(why) = keep(plan, &results, ended)? {
         return Err(why);
@@ -102,7 +102,7 @@ pub fn run(plan: &DemoPlan, program: &Path) -> Result<DemoResults, Error> {
 }
 
 /// The first look, and all of it; what ended it early, if something did.
-fn measure(plan: &DemoPlan, parts: &mut rounds::Parts) -> (DemoResults, Option<Error>) {
+fn look_and_rounds(plan: &DemoPlan, parts: &mut rounds::Parts) -> (DemoResults, Option<Error>) {
     if plan.first_look && !plan.json {
         let course = Measuring { rounds: 1, duration: Duration::from_secs(1), first_look: true };
         let (look, ended) = rounds::run(parts, course, plan.seed);

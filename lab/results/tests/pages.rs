@@ -450,7 +450,7 @@ fn what_the_tester_spoilt_is_a_cross_and_the_page_has_what_the_terminal_says() {
     let points = [point("burst=32", 1.0, Value::Null), point("burst=8", 1.467, json!("2 of 6 trials do not count"))];
     let text =
         page(&with(head("packet-sweep", "INVALID", &["late"]), json!({ "points": points, "rounds": 6 }))).render();
-    for part in ["does not count: 2 of 6 trials", "1.47, does not count", ">5.00 k/s<", ">700 /s<"] {
+    for part in ["does not count: 2 of 6 trials", "1.467, does not count", ">5.00 k/s<", ">700 /s<"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let found = json!({

@@ -69,8 +69,7 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
             break;
         };
         if let Some((file, path)) = &mut record {
-            let line = if before.is_none() { first_line(&sample, plan)? } else { sample.line() };
-            let written = file.write_all(line.as_bytes()).and_then(|()| file.flush());
+            let written = file.write_all(line(plan, &sample, before.is_none())?.as_bytes()).and_then(|()| file.flush());
             written.map_err(|why| format!("{}: {why}", path.display()))?;
         }
         if let Some(server) = &server {
@@ -107,10 +106,10 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first sample's line: at its head stands what all results have there. What was replayed is of the machine that
-/// it was recorded on, and keeps that head or has none.
-fn first_line(sample: &Sample, plan: &WatchPlan) -> Result<String, Failure> {
-    if plan.replay.is_some() {
+/// A sample's line. At the head of the first one stands what all results have there; what is replayed is of the machine
+/// that it was recorded on, and has none.
+fn line(plan: &WatchPlan, sample: &Sample, first: bool) -> Result<String, Failure> {
+    if plan.replay.is_some() || !first {
         return Ok(sample.line());
     }
     let mut value = serde_json::to_value(sample)?;

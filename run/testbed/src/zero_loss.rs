@@ -189,6 +189,7 @@ fn show(
     forwarder: Option<&(String, Value)>,
 ) -> Result<(), Failure> {
     let links = told.value["told"].as_array();
+    let lines = before.lines().into_iter().map(Value::String);
     let value = json!({
         "kind": ResultKind::ZeroLoss,
         "schema": SCHEMA,
@@ -199,7 +200,7 @@ fn show(
         "noise": before.noise_json(),
         "measured": told.value,
         "forwarder": forwarder.map(|(_, value)| value),
-        "told": before.lines().into_iter().map(Value::String).chain(links.into_iter().flatten().cloned()).collect::<Vec<_>>(),
+        "told": lines.chain(links.into_iter().flatten().cloned()).collect::<Vec<_>>(),
         "zero_loss": zero_loss_of(told),
         "verdict": told.verdict,
     });

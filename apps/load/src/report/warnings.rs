@@ -300,7 +300,6 @@ impl Report {
                 no_route: paused.no_route,
             });
         }
-        // Of a window that never began zeros are no figures.
         let not_begun = self.ended == Ended::Interrupted && self.window_ns == 0;
         if not_begun {
             found.push(Warning::NotBegun { responses: self.warm_up_phase.traffic.responses });
