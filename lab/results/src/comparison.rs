@@ -101,7 +101,7 @@ impl SidesCompared {
                 other.kind.command()
             )));
         }
-        if matches!(first.kind, ResultKind::Audit | ResultKind::Topology | ResultKind::Budget) {
+        if !Self::are_of(first.kind) {
             let why = format!(
                 "this is what {} found: it judges a machine, and measures nothing to compare",
                 first.kind.command()
@@ -122,6 +122,12 @@ impl SidesCompared {
         }
         let runs = before.len().min(after.len());
         Ok(Self { kind: first.kind, figures, unlike: unlike(before, after), doubts, runs })
+    }
+
+    /// Whether results of a kind measure something that can be compared.
+    #[must_use]
+    pub const fn are_of(kind: ResultKind) -> bool {
+        !matches!(kind, ResultKind::Audit | ResultKind::Topology | ResultKind::Budget)
     }
 
     /// Why the sides are not to be compared, unless somebody insists.

@@ -94,7 +94,7 @@ pub fn lab(plan: &DevicesPlan) -> Result<ExitCode, Failure> {
     let value = json!({
             "kind": ResultKind::PacketLab, "schema": SCHEMA, "environment": Fingerprint::read(),
             "verdict": verdict(&rows), "command": replay(), "made": made(),
-            "bytes": plan.size, "seconds": plan.duration.as_secs_f64(), "devices": rows });
+            "bytes": plan.size, "seconds": plan.duration.as_secs_f64(), "method": method(plan), "devices": rows });
     if plan.json {
         println!("{value:#}");
     } else {
@@ -303,14 +303,19 @@ fn table(plan: &DevicesPlan, rows: &[Row]) -> String {
         let reasons = row.search.get("reasons").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         notes.extend(reasons.iter().filter_map(|why| Some(format!("{}: {}", row.device, why.as_str()?))));
     }
+    lines.push(method(plan));
+    lines.extend(notes);
+    lines.join("\n")
+}
+
+/// How rates are found, and which background there is.
+fn method(plan: &DevicesPlan) -> String {
     let each = (plan.duration / PARTS).as_secs_f64();
-    lines.push(format!(
+    format!(
         "MRR: 10 trials of {each} s; NDR and PDR: CSIT's goals with trials of {each} s, {} s at a load, bounds within \
          {WIDTH}, {} trials at most; beside: {:.0} % of the NDR, or of what there is of PDR and highest rate",
         each * f64::from(TRIALS_AT_LOAD),
         plan.trials,
         100.0 * SHARE
-    ));
-    lines.extend(notes);
-    lines.join("\n")
+    )
 }

@@ -1,6 +1,6 @@
 //! Pages of RFC 2544, of searches, of devices and of a device's settings, of forwarders.
 
-use super::cells::{counted, curve, curves, list, number, object, table, text, texts, texts_of, values};
+use crate::cells::{counted, curve, curves, list, number, object, table, text, texts, texts_of, values};
 use figures::{digits, grouped, seconds, si};
 use pages::{Axis, AxisScale, Bar, Chart, Page, PagePart, PageTable, Series};
 use serde_json::{Value, json};
@@ -71,6 +71,9 @@ fn trials(all: Vec<Value>) -> PageTable {
 const GOAL: &str = "goal: goal/name; passes: lower /s; fails: upper /s; \
                     conditional throughput: conditional_throughput /s";
 
+const HIGHEST: &str = "sent: highest_sent /s; received: highest_received /s; sent on time: sendable /s; \
+                       received over all trials (MRR): mrr/mean /s";
+
 /// A search for rates.
 pub fn search(page: &mut Page, whole: &Value) {
     let found = list(whole, "/found");
@@ -92,6 +95,8 @@ pub fn search(page: &mut Page, whole: &Value) {
     let lost = Axis::new("% lost, both directions", AxisScale::Linear, digits);
     let rate = Axis::counts("frames/s of each direction, asked for");
     page.curve(Chart::new("Loss by rate", rate, lost, vec![trials_lost]));
+    page.figure(values("At the highest rate, frames/s of each direction", HIGHEST, whole));
+    page.tell(object("Pause frames", whole, "/pause_frames"));
     page.tell(trials(list(whole, "/trials").iter().map(|trial| json!({ "trial": trial })).collect()));
     page.tell(object("What was sent", whole, "/stream"));
 }
@@ -125,9 +130,10 @@ pub fn devices(page: &mut Page, whole: &Value) {
     bars("Rates", "frames/s of each direction", |rate| si(rate, "/s"), &rates);
     let times = [("/alone/1", "p99.9 alone"), ("/beside/1", "p99.9 beside a background")];
     bars("Latency of a probe", "one way, the worse direction", seconds, &times);
+    page.tell(PagePart::Text(text(whole, "/method")));
 }
 
-const POINT: &str = "setting: point; received: rate /s; ratio: ratio digits; interval: interval; \
+const POINT: &str = "setting: point; received: rate /s; ratio: ratio factor; interval: interval factor; \
                      CPU of a frame, ns: cpu_ns digits; energy of a frame, µJ: energy_uj digits; missing: missing";
 
 /// A device's settings, one changed at a time.
@@ -143,13 +149,15 @@ pub fn factors(page: &mut Page, whole: &Value) {
     page.tell(values("", "rounds: rounds count; energy is missing: energy_missing", whole));
 }
 
-const PORT: &str = "link: link; received: totals/rx_packets count; dropped before: totals/rx_dropped count; \
+/// Of a forwarder's link.
+pub const PORT: &str = "link: link; received: totals/rx_packets count; dropped before: totals/rx_dropped count; \
                     sent: totals/tx_packets count; dropped after: totals/tx_dropped count; \
                     too long: refused/too_long count; no route: refused/no_route count; \
                     hops used up: refused/expired count; bad IP sum: refused/bad_ip_checksum count; \
                     bad TCP or UDP sum: refused/bad_l4_checksum count; taken by the mode: refused/consumed count";
 
-const FORWARDER: &str = "mode: mode; frames at a time, at most: burst count; threads: threads count; \
+/// Of a forwarder.
+pub const FORWARDER: &str = "mode: mode; frames at a time, at most: burst count; threads: threads count; \
                          it ran for: duration_ns ns; busy cycles for each frame: cycles_per_packet digits; \
                          busy cycles: cycles/busy count; all cycles: cycles/total count";
 
