@@ -53,6 +53,8 @@ pub struct SweepRow {
     pub lat99_ns: u64,
     /// The longest latency.
     pub latmax_ns: u64,
+    /// How many latencies these are of.
+    pub samples: u64,
     /// What the generator took.
     pub cpu_client: Option<CpuUse>,
     /// What the server took; `None` if it cannot be read.
@@ -97,6 +99,7 @@ impl SweepRow {
             lat90_ns: latency.p90_ns,
             lat99_ns: latency.p99_ns,
             latmax_ns: latency.max_ns,
+            samples: latency.samples,
             cpu_client,
             cpu_server,
             errors: report.errors.failed_requests() + report.errors.failed_connects(),
@@ -231,6 +234,7 @@ mod tests {
             lat90_ns: 200_000,
             lat99_ns: 1_234_567,
             latmax_ns: 20_000_000,
+            samples: 100_000,
             cpu_client: Some(CpuUse::of(0.114, 0.4)),
             cpu_server: (procs > 1).then_some(CpuUse { all: 1.5, user: None, system: None }),
             errors: 0,

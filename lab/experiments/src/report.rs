@@ -30,7 +30,8 @@ pub fn page(results: &Results) -> Page {
     let mut comparisons = compare::within(results);
     comparisons.retain(|comparison| comparison.figure.better.is_some());
     if let Some(baseline) = results.baseline().filter(|_| !comparisons.is_empty()) {
-        let title = format!("Versus {}: ratio of medians over runs, 95 % interval by bootstrap", baseline.name);
+        let title =
+            format!("Versus {}: ratio of medians over runs, 95 % interval by bootstrap of rounds", baseline.name);
         page.head.answer = answer(&comparisons);
         verdicts(&mut page, (&title, table::ARMS), &comparisons, results.experiment.margin_percent / 100.0);
     }
@@ -66,7 +67,7 @@ pub fn compared(
     verdict.unless_alike(unlike.iter().map(|unlike| format!("not alike: {unlike}")));
     let mut page = Page::new(PageHead {
         title: format!("Compared: {}", after.experiment.title),
-        of: format!("Nearside {} (before) and {} (after)", before.nearside, after.nearside),
+        of: [("before", before), ("after", after)].map(|(side, results)| of_side(side, results)).join("; "),
         made: origin.made,
         verdict,
         answer: answer(comparisons),
@@ -74,11 +75,17 @@ pub fn compared(
         machine: after.machine.host.told(),
     });
     let margin = after.experiment.margin_percent.max(before.experiment.margin_percent) / 100.0;
-    let title = "After ÷ before: ratio of medians over runs, 95 % interval by bootstrap";
+    let title = "After ÷ before: ratio of medians over runs, 95 % interval by bootstrap of each side apart";
     verdicts(&mut page, (title, table::SIDES), comparisons, margin);
     page.tell(PagePart::List(compare::differences(after, before)));
     page.results = vec![("before.json".to_owned(), before.to_json()), ("after.json".to_owned(), after.to_json())];
     page
+}
+
+/// The arms of a side, and which of ours measured them.
+fn of_side(side: &str, results: &Results) -> String {
+    let arms: Vec<&str> = results.arms.iter().map(|arm| arm.name.as_str()).collect();
+    format!("{} ({side}, measured by nearside {})", arms.join(", "), results.nearside)
 }
 
 fn judged(RunVerdict { word, reasons }: RunVerdict) -> PageVerdict {

@@ -3,7 +3,7 @@
 use crate::measurement::{KnownResult, OwnVerdict, ResultError};
 use crate::{figures, packet};
 use environment::{Fingerprint, ResultKind, SCHEMA};
-use pages::results_in;
+use pages::{named_results_in, results_in};
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
@@ -14,6 +14,9 @@ pub const RESULT_LIMIT: u64 = 64 << 20;
 
 /// The most results of one folder.
 pub const RESULTS_LIMIT: usize = 1_000;
+
+/// What the names of results in a page of two sides begin with.
+pub(crate) const SIDES: [&str; 2] = ["before", "after"];
 
 /// What stands in a file whose measurement has begun.
 const HEAD: [&str; 3] = ["kind", "schema", "complete"];
@@ -67,6 +70,39 @@ pub fn texts(path: &Path) -> Result<Vec<(String, String)>, ResultError> {
     match files.is_empty() {
         true => Err(ResultError(format!("{} holds no results (*.json, *.ndjson)", path.display()))),
         false => files.iter().map(|file| named(file)).collect(),
+    }
+}
+
+/// A result beside its text.
+type Part = (KnownResult, String);
+
+/// The two sides in a page that compares them; none where it is no such page.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn sides(path: &Path) -> Result<Option<[Vec<Part>; 2]>, ResultError> {
+    if path.is_dir() {
+        return Ok(None);
+    }
+    let (name, text) = (path.display(), read_file(path)?);
+    let mut sides = [Vec::new(), Vec::new()];
+    for (file, result) in named_results_in(&text) {
+        let Some(at) = SIDES.iter().position(|side| file.starts_with(side)) else { return Ok(None) };
+        sides[at].push((read_text(&format!("{name}, {file}"), &result)?, result));
+    }
+    Ok(Some(sides).filter(|sides| sides.iter().all(|side| !side.is_empty())))
+}
+
+/// Refuses to write a page onto one of what it is made of.
+///
+/// # Errors
+/// Which that is.
+pub fn refuse_onto(place: &Path, inputs: &[&Path]) -> Result<(), ResultError> {
+    let whole = |path: &Path| path.canonicalize().ok();
+    let is_same = |input: &&&Path| place == **input || whole(place).is_some_and(|place| whole(input) == Some(place));
+    match inputs.iter().find(is_same) {
+        Some(input) => Err(ResultError(format!("{} would be written onto itself: name another file", input.display()))),
+        None => Ok(()),
     }
 }
 

@@ -168,7 +168,7 @@ fn a_result_says_what_it_is_worth() {
 fn sides_of_one_machine_are_compared_and_few_runs_say_so() {
     let load = |rate: f64, memory: u64| {
         one(&json!({
-            "kind": "load", "schema": 1, "setup": { "path": "/" }, "latency": { "samples": 9, "p99_ns": 5_000 },
+            "kind": "load", "schema": 1, "setup": { "path": "/" }, "latency": { "samples": 9_000, "p99_ns": 5_000 },
             "throughput": { "requests_per_second": rate }, "environment": machine(memory),
         }))
     };

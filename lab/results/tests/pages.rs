@@ -209,7 +209,7 @@ fn a_result_that_is_invalid_says_so_first_and_its_runs_do_not_count() {
 #[test]
 fn the_curve_of_a_load_that_does_not_count_is_none() {
     let text = page(&load(1e5, "INVALID", &["the generator was the limit"])).render();
-    assert!(!text.contains("class=\"mark") && text.contains(">does not count</text>"), "{text}");
+    assert!(!text.contains("class=\"mark") && text.contains(", does not count</text>"), "{text}");
 }
 
 /// Who allowed frames to be late is told of what is later than that, and not of what a search allows.
@@ -285,7 +285,7 @@ fn a_thousand_rows_are_folded_and_all_there() {
     };
     let rows: Vec<Value> = (1..=1_000).map(row).collect();
     let text = page(&with(head("load-sweep", "INVALID", &["one row"]), json!({ "rows": rows }))).render();
-    assert!(text.contains("<summary>1,000 rows</summary>") && text.contains(">1,000</td>"));
+    assert!(text.contains("<summary>Loads: 1,000 rows</summary>") && text.contains(">1,000</td>"));
     assert!(text.contains("at most 11.0 k requests/s, with 1,000 connections and 2 threads"), "{text}");
     let drawings: usize =
         text.split("<svg").skip(1).map(|drawing| drawing.split("</svg>").next().map_or(0, str::len)).sum();
@@ -356,6 +356,146 @@ fn a_forwarder_tells_its_links_frames_and_bursts() {
         text.contains("memif:@a (0) and memif:@a (1)") && text.contains(">received by memif:@a (1)</text>"),
         "{text}"
     );
+}
+
+fn pages_of(results: &[(&str, &Value)]) -> Page {
+    let files: Vec<(String, String)> =
+        results.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
+    results::page(&files).expect("a page")
+}
+
+/// Of two runs over each other neither is the page's: whom, when and why are told of both.
+#[test]
+fn a_page_of_several_results_tells_of_each() {
+    let first = interrupted("one");
+    let mut second = interrupted("two");
+    (second["links"], second["made"]) = (json!(["memif:@b"]), json!(1_785_000_600_u64));
+    second["verdict"] = json!({ "word": "INVALID", "reasons": ["the tester was late"] });
+    let text = pages_of(&[("a.json", &first), ("b.json", &second)]).render();
+    for part in [
+        "<strong>INVALID</strong>",
+        "<li dir=\"auto\">a.json: it ended early",
+        "<li dir=\"auto\">b.json: the tester was late</li>",
+        "<dd dir=\"auto\">memif:@a; memif:@b</dd>",
+        "<dt>When</dt><dd>Sat, 25 Jul 2026 17:30:00 GMT</dd>",
+        ">Sat, 25 Jul 2026 17:20:00 GMT</td>",
+        "<dt>Again</dt><dd>its result does not tell</dd>",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn a_word_that_is_not_known_is_no_earlier_versions() {
+    let text = page(&load(12.0, "SUPERB", &[])).render();
+    assert!(text.contains("the result says that it is SUPERB, which this version does not know"), "{text}");
+    assert!(text.contains("<strong>NOT JUDGED</strong>") && !text.contains("an earlier version"));
+}
+
+/// When that is cannot be told of what lies beyond the year 9999.
+#[test]
+fn a_time_that_has_no_date_is_not_known() {
+    let text = page(&with(load(12.0, "COMPLETE", &[]), json!({ "made": 1_000_000_000_000_000_000_u64 }))).render();
+    assert!(text.contains("<dt>When</dt><dd>its result does not tell</dd>"), "{text}");
+}
+
+#[test]
+fn rows_and_comparisons_leave_out_percentiles_of_few_samples() {
+    let row = |samples: u64| {
+        json!({ "procs": 1, "connections": 1, "rps_avg": 9.0, "lat50_ns": 1_000, "lat90_ns": 2_000, "lat99_ns": 3_000,
+                "latmax_ns": 4_000, "samples": samples, "trust": "yes", "warnings": [] })
+    };
+    let sweep = |samples: u64| with(head("load-sweep", "COMPLETE", &[]), json!({ "rows": [row(samples)] }));
+    let text = page(&sweep(300)).render();
+    assert!(text.contains(">p90</th>") && !text.contains(">p99</th>") && !text.contains("p99, 1 thread"), "{text}");
+    assert!(page(&sweep(1_000)).render().contains(">p99</th>"));
+    let figures = |whole: &Value| {
+        let known = results::read_text("x", &whole.to_string()).expect("a result");
+        known.figures.into_iter().map(|one| one.figure).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(figures(&sweep(300)), "rate; latency 50 %");
+    let few = with(load(12.0, "COMPLETE", &[]), json!({ "latency": latency(300) }));
+    assert_eq!(figures(&few), "rate; received; latency mean; latency 50 %; latency max");
+    assert!(figures(&load(12.0, "COMPLETE", &[])).contains("latency 99.9 %"));
+}
+
+#[test]
+fn a_load_tells_of_requests_apart_and_how_it_was_measured() {
+    let url = |request: Value, responses: u64| {
+        json!({ "request": request, "requests": 7, "responses": responses, "success": responses, "redirection": 0,
+                "client_error": 0, "server_error": 0, "failed": 2, "wrong": 0, "body_bytes": 100 * responses,
+                "latency": latency(300) })
+    };
+    let mut whole = load(12.0, "COMPLETE", &[]);
+    whole["setup"]["requests"] = json!(3);
+    let more = json!({
+        "urls": [url(json!("GET /<b>"), 5_000), url(Value::Null, 40)], "window_ns": 2_000_000_000_u64, "silos": 2,
+        "client": { "busy_fraction": 0.25 },
+    });
+    let text = page(&with(whole, more)).render();
+    for part in [
+        "http://10.0.0.2/ and 2 other requests (10.0.0.2:80)",
+        "<caption>Requests apart</caption>",
+        ">GET /&lt;b&gt;</th>",
+        ">7 others</th>",
+        ">5,000</td>",
+        ">100 B</td>",
+        "measured for</th><td role=\"cell\" data-head=\"value\" dir=\"auto\">2.00 s</td>",
+        "generator busy</th>",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+/// Between bins in which there is nothing lies no line.
+#[test]
+fn histograms_are_broken_where_bins_are_empty() {
+    let text = page(&noise("a thread")).render();
+    let drawing = text.split("<svg").nth(1).expect("a drawing");
+    assert_eq!(drawing.matches("<polyline").count(), 2, "{drawing}");
+}
+
+#[test]
+fn streams_that_do_not_count_have_no_curve_and_their_times_no_handshake() {
+    let rest = json!({
+        "setup": { "scheme": "http", "host": "a", "path": "/", "targets": ["a:80"], "streams": 4, "rate": 1e6 },
+        "bits_per_second": 0.0, "failure": "the server answers with status 404", "connect": latency(200),
+        "seconds": [{ "bytes": 1, "late": 4 }, { "bytes": 2, "late": 4 }],
+    });
+    let text = page(&with(head("streams", "INVALID", &["no stream got under way"]), rest)).render();
+    assert!(!text.contains("class=\"mark") && text.contains(", does not count</text>"), "{text}");
+    assert!(text.contains("the server answers with status 404"), "{text}");
+    assert!(text.contains(">connect</th>") && !text.contains("handshake"), "{text}");
+}
+
+/// That a side does not count is not hidden by what is not alike, which is told in words.
+#[test]
+fn an_invalid_side_that_is_not_alike_is_both() {
+    let before = load(1e5, "INVALID", &["the generator was the limit"]);
+    let mut after = load(1e5, "COMPLETE", &[]);
+    after["setup"]["arrival"] = json!({ "open": { "spacing": "even" } });
+    let text = compared(&before, &after).render();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}\n{text}"));
+    assert!(at("<strong>INVALID, NOT ALIKE</strong>") < at("before.json is INVALID"), "{text}");
+    assert!(at("before.json is INVALID") < at("load: arrival") && text.contains("open: spacing: even"), "{text}");
+    assert!(!text.split("<h2>").nth(1).expect("figures").contains("{&quot;"));
+    assert!(text.contains("<caption>The results</caption>") && text.contains(">before</td>"), "{text}");
+}
+
+/// A page of two sides is read as two, and nothing is written onto what it is made of.
+#[test]
+fn the_sides_of_a_page_are_told_apart() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sides");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (one, both) = (folder.join("one.html"), folder.join("both.html"));
+    let (before, after) = (load(1e5, "COMPLETE", &[]), load(1.2e5, "COMPLETE", &[]));
+    std::fs::write(&one, page(&before).render()).expect("written");
+    std::fs::write(&both, compared(&before, &after).render()).expect("written");
+    assert!(results::sides(&one).expect("read").is_none() && results::sides(&folder).expect("read").is_none());
+    let sides = results::sides(&both).expect("read").expect("two sides");
+    assert_eq!(sides.map(|side| side.len()), [1, 1]);
+    assert!(results::refuse_onto(&both, &[&one, &folder.join(".").join("both.html")]).is_err());
+    assert!(results::refuse_onto(&folder.join("third.html"), &[&one, &both]).is_ok());
 }
 
 /// Every kind, with nothing in it but its head, has a page, and none is without its verdict.

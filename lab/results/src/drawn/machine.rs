@@ -1,7 +1,7 @@
 //! Pages of machines: their noise, what they did over time, their settings, their topology.
 
 use super::ReadResult;
-use super::cells::{curve, list, number, pairs, ranges, table, text, texts};
+use crate::cells::{curve, list, number, pairs, ranges, table, text, texts};
 use crate::measurement::ResultError;
 use figures::{digits, grouped, many, seconds, si};
 use pages::{Axis, AxisScale, Bar, Chart, Page, PagePart, PageTable, Series, Tone};
@@ -39,7 +39,7 @@ pub fn noise(page: &mut Page, whole: &Value) {
         expected.push(vec![bound, verdict]);
     }
     page.figure(PageTable::new("What was expected", &["", "verdict"]).with(expected));
-    page.figure(table("", CORE, cores));
+    page.figure(table("Cores", CORE, cores));
     for core in cores {
         let name = format!("Core {}", text(core, "/core"));
         page.figure(table(&format!("{name}: what its gaps went to"), CAUSE, list(core, "/causes")));
@@ -47,7 +47,7 @@ pub fn noise(page: &mut Page, whole: &Value) {
     }
     let line = |core: &Value| {
         let name = format!("core {}", text(core, "/core"));
-        curve(name, list(core, "/histogram"), ["/from_nanos", "/gaps"], |_| true)
+        curve(name, list(core, "/histogram"), ["/from_nanos", "/gaps"], |_| true).of_bins(2.0)
     };
     let gaps = Axis { scale: AxisScale::Logarithmic, ..Axis::counts("gaps") };
     let lines = cores.iter().map(line).collect();

@@ -1,6 +1,6 @@
 //! Pages of RFC 2544, of searches, of devices and of a device's settings, of forwarders.
 
-use super::cells::{counted, curve, curves, list, number, object, table, text, texts, texts_of, values};
+use crate::cells::{counted, curve, curves, list, number, object, table, text, texts, texts_of, values};
 use figures::{digits, grouped, seconds, si};
 use pages::{Axis, AxisScale, Bar, Chart, Page, PagePart, PageTable, Series};
 use serde_json::{Value, json};
@@ -99,6 +99,7 @@ pub fn search(page: &mut Page, whole: &Value) {
     let lost = Axis::new("% lost, both directions", AxisScale::Linear, digits);
     let rate = Axis::counts("frames/s of each direction, asked for");
     page.curve(Chart::new("Loss by rate", rate, lost, vec![trials_lost]));
+    page.tell(object("Pause frames", whole, "/pause_frames"));
     page.tell(trials(list(whole, "/trials").iter().map(|trial| json!({ "trial": trial })).collect()));
     page.tell(object("What was sent", whole, "/stream"));
 }
@@ -141,7 +142,7 @@ pub fn devices(page: &mut Page, whole: &Value) {
 }
 
 const POINT: &str = "setting: point; rounds: rounds count; asked for: asked /s; sent: sent /s; received: rate /s; \
-                     ratio: ratio digits; interval: interval; CPU of a frame, ns: cpu_ns digits; \
+                     ratio: ratio factor; interval: interval factor; CPU of a frame, ns: cpu_ns digits; \
                      energy of a frame, µJ: energy_uj digits; missing: missing";
 
 /// A device's settings, one changed at a time.
@@ -167,13 +168,15 @@ pub fn factors(page: &mut Page, whole: &Value) {
     page.tell(values("", "rounds asked for: rounds count; energy is missing: energy_missing", whole));
 }
 
-const PORT: &str = "link: link; received: totals/rx_packets count; dropped before: totals/rx_dropped count; \
+/// Of a forwarder's link.
+pub const PORT: &str = "link: link; received: totals/rx_packets count; dropped before: totals/rx_dropped count; \
                     sent: totals/tx_packets count; dropped after: totals/tx_dropped count; \
                     too long: refused/too_long count; no route: refused/no_route count; \
                     hops used up: refused/expired count; bad IP sum: refused/bad_ip_checksum count; \
                     bad TCP or UDP sum: refused/bad_l4_checksum count; taken by the mode: refused/consumed count";
 
-const FORWARDER: &str = "mode: mode; frames at a time, at most: burst count; threads: threads count; \
+/// Of a forwarder.
+pub const FORWARDER: &str = "mode: mode; frames at a time, at most: burst count; threads: threads count; \
                          it ran for: duration_ns ns; busy cycles for each frame: cycles_per_packet digits; \
                          busy cycles: cycles/busy count; all cycles: cycles/total count";
 
