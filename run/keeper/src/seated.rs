@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use driver::Claim;
 use link::Reopened;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use say::Failure;
 use seats::Terms;
@@ -123,7 +123,7 @@ impl Holder {
 
 /// Whose end is looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SeatPlace {
+enum SeatPlace {
     /// Of the process that has a seat.
     Holder(usize),
     /// Of a child that is to have it.
@@ -161,9 +161,13 @@ impl Seats {
         Ok(Self { kept, memory, board, bells, taken, waiting: VecDeque::new(), refuses: false, lost: None })
     }
 
-    /// What becomes readable when a process has ended that has a seat, or is to have it, with its
-    /// place: those that are to have one first.
-    pub fn taken(&self) -> impl Iterator<Item = (SeatPlace, &OwnedFd)> {
+    /// What becomes readable when a process has ended that has a seat, or is to have it.
+    pub fn signs(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.taken().map(|(_, sign)| sign)
+    }
+
+    /// The same with whose end it tells: those that are to have a seat first.
+    fn taken(&self) -> impl Iterator<Item = (SeatPlace, &OwnedFd)> {
         let holders = || self.taken.iter().enumerate().filter_map(|(seat, holder)| Some((seat, holder.as_ref()?)));
         let heirs = holders().filter_map(|(seat, holder)| Some((SeatPlace::Heir(seat), &**holder.heir.as_ref()?)));
         let all = heirs.chain(holders().map(|(seat, holder)| (SeatPlace::Holder(seat), holder)));
@@ -309,8 +313,23 @@ impl Seats {
         }
     }
 
+    /// Processes may have ended that had a seat, or were to have one: those that have one now are
+    /// looked at, for who was to have it may have been followed by another.
+    pub fn on_ends(&mut self, now: Time) {
+        let (places, signs): (Vec<SeatPlace>, Vec<&OwnedFd>) = self.taken().unzip();
+        let mut fds: Vec<PollFd<'_>> = signs.into_iter().map(|sign| PollFd::new(sign, PollFlags::IN)).collect();
+        if !poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
+            return;
+        }
+        let ready = places.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        let mut ended: Vec<SeatPlace> = ready.map(|(place, _)| place).collect();
+        // Of each two things may tell.
+        ended.dedup();
+        ended.into_iter().for_each(|place| self.on_left(place, now));
+    }
+
     /// A process has ended that had a seat, or was to have one.
-    pub fn on_left(&mut self, place: SeatPlace, now: Time) {
+    fn on_left(&mut self, place: SeatPlace, now: Time) {
         let (SeatPlace::Holder(seat) | SeatPlace::Heir(seat)) = place;
         let Some(held) = self.taken.get_mut(seat) else { return };
         match (place, held) {
@@ -506,5 +525,29 @@ mod tests {
         let to = seats::receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
         scene.seats.on_heir(0, to);
         assert!(heir.join().unwrap().is_err());
+    }
+
+    /// A process that could not become another program makes a second child for the next attempt, while the
+    /// end of the first is not seen yet: the second has the seat when the process is gone.
+    #[test]
+    fn a_child_that_follows_another_has_the_seat() {
+        let mut scene = Scene::new("follows");
+        let held = scene.ask().join().unwrap().unwrap();
+        let heir = |scene: &mut Scene| {
+            let (program, keeper) = seats::pair().unwrap();
+            let asks = std::thread::spawn(move || seats::take_over_seat(program.as_fd(), 0));
+            let to = seats::receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
+            scene.seats.on_heir(0, to);
+            asks.join().unwrap().unwrap()
+        };
+        drop(heir(&mut scene));
+        let second = heir(&mut scene);
+        scene.seats.on_ends(scene.now);
+        drop(held);
+        scene.seats.on_ends(scene.now);
+        assert_eq!((scene.seats.heirs(), scene.seats.has_workers()), (1, false));
+        drop(second);
+        scene.seats.on_ends(scene.now);
+        assert_eq!(scene.seats.heirs(), 0);
     }
 }

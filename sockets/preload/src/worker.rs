@@ -2,6 +2,7 @@
 
 mod heir;
 mod lost;
+mod unclaimed;
 mod waiting;
 
 pub use crate::place::{Place, place, say, set_place};
@@ -85,6 +86,8 @@ pub struct SeatedWorker {
     changes: u64,
     /// There may be more connections of a process that was killed.
     has_lost: bool,
+    /// Since when there are connections that nobody accepts here and nobody elsewhere takes.
+    unclaimed_since: Option<Time>,
 }
 
 impl SeatedWorker {
@@ -126,6 +129,7 @@ impl SeatedWorker {
             epoch,
             changes: u64::MAX,
             has_lost: false,
+            unclaimed_since: None,
         })
     }
 
@@ -155,15 +159,18 @@ impl SeatedWorker {
         if self.is_left {
             return;
         }
-        self.counted.on_turn(now.since(self.computes_since));
+        // While the deputy sleeps on the link's descriptors nothing waits.
+        self.counted.on_turn(now.since(self.computes_since.max(deputy::watched_until())));
         self.computes_since = now;
         self.turned = now;
         self.to_leave = false;
         self.close_for_others();
         let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed;
-        if is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes() {
+        let looks = is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes();
+        if looks {
             self.look_after_link(now);
         }
+        let unclaimed = self.silo.app.unclaimed();
         let turn = self.silo.turn(now);
         self.more = turn.more;
         self.deadline = turn.deadline;
@@ -173,8 +180,8 @@ impl SeatedWorker {
                 self.calls().take_moved(&moved);
             }
         }
-        if self.silo.app.has_unclaimed() {
-            self.give_unclaimed();
+        if self.silo.app.unclaimed() > if looks { 0 } else { unclaimed } {
+            self.give_unclaimed(now);
         }
         self.calls().after_turn();
         if self.column.as_ref().is_some_and(|column| column.is_due(now)) {
@@ -192,16 +199,10 @@ impl SeatedWorker {
         }
     }
 
-    /// Connections that nobody accepted before their listener was closed go to a worker whose is
-    /// not.
-    #[cold]
-    fn give_unclaimed(&mut self) {
-        let Silo { link, stack, app } = &mut self.silo;
-        Calls { stack, table: app }.give_unclaimed(|moved| {
-            let (remote, local) = (moved.migrant.remote, moved.migrant.local);
-            let to = link.successor(remote, local);
-            to.is_some_and(|to| link.leave_to(to, remote, local, &moved.to_bytes()))
-        });
+    /// The longest sleep: a look at the link is due now and then, and soon where others are to take
+    /// something.
+    pub fn longest_sleep(&self) -> Duration {
+        if self.has_lost || self.silo.app.unclaimed() > 0 { LOOK_AFTER_LINK } else { LONGEST_SLEEP }
     }
 
     #[cold]
@@ -274,9 +275,6 @@ impl SeatedWorker {
         }
         self.listener_closed = true;
         self.tell_doors();
-        if self.silo.app.has_unclaimed() {
-            self.give_unclaimed();
-        }
     }
 
     /// Ends what other threads have closed, and resets whom they would have accepted.
@@ -355,10 +353,9 @@ impl SeatedWorker {
             return Rest::default();
         }
         let due = self.deadline.min(self.silo.stack_deadline()).since(Clock.now());
-        let longest = if self.has_lost { LOOK_AFTER_LINK } else { LONGEST_SLEEP };
         let mut fds = Vec::new();
         let nap = self.silo.link.arm(&mut |fd| fds.push(readable(fd.as_raw_fd())));
-        Rest { fds, timeout: due.min(nap).min(longest) }
+        Rest { fds, timeout: due.min(nap).min(self.longest_sleep()) }
     }
 
     /// Whether the last turn left something to do at once.
@@ -374,7 +371,7 @@ impl SeatedWorker {
     }
 }
 
-/// The longest sleep: a look at the link is due now and then.
+/// The longest sleep, where nothing is to be looked after sooner.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 struct Shared<T>(UnsafeCell<Option<T>>);

@@ -101,7 +101,7 @@ pub fn ask_for_link(channel: BorrowedFd<'_>) -> io::Result<(String, Vec<OwnedFd>
 /// that is so.
 ///
 /// # Errors
-/// As for [`ask_for_seat`].
+/// The keeper's refusal, which is [`io::ErrorKind::Other`], or the system's.
 pub fn take_over_seat(channel: BorrowedFd<'_>, seat: usize) -> io::Result<OwnedFd> {
     let Seat { held, .. } = ask_for(channel, &Ask::Heir(seat))?;
     Ok(held)
@@ -111,8 +111,8 @@ fn ask_for(channel: BorrowedFd<'_>, what: &Ask) -> io::Result<Seat> {
     let (own, other) = pair()?;
     ask(channel, what, Some(other.as_fd()))?;
     drop(other);
-    let (text, descriptors) =
-        receive_text(own.as_fd())?.ok_or_else(|| io::Error::other("the keeper of the link is gone"))?;
+    let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the keeper of the link is gone");
+    let (text, descriptors) = receive_text(own.as_fd())?.ok_or_else(gone)?;
     match text.split_once(' ').unwrap_or((&text, "")) {
         ("seat", text) => Ok(Seat { text: text.to_owned(), descriptors, held: own }),
         ("full", why) => Err(io::Error::new(io::ErrorKind::ResourceBusy, why.to_owned())),

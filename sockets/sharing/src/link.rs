@@ -78,6 +78,11 @@ impl<L: Link> SeatedLink<L> {
         ports.clone_into(&mut self.state.awaited);
     }
 
+    /// Whether a process is about to accept at a port, which has no seat yet.
+    pub fn awaits(&self, port: u16) -> bool {
+        self.state.awaits(port)
+    }
+
     /// Another seat that a connection may be left to, which nobody has accepted here.
     pub fn successor(&mut self, remote: SocketAddr, local: SocketAddr) -> Option<usize> {
         self.state.look_around();

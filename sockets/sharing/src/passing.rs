@@ -14,8 +14,8 @@ use wire::tcp::Flags;
 
 /// SYNs that wait for whoever is about to accept, at most; their senders send others again.
 const MOST_PARKED: usize = 256;
-/// And for how long: their senders have sent them again by then.
-const LONGEST_PARKED: Duration = Duration::from_secs(3);
+/// SYNs wait no longer for whoever is about to accept: their senders have sent them again by then.
+pub const LONGEST_PARKED: Duration = Duration::from_secs(3);
 /// Those that wait are looked after this often.
 pub(crate) const LOOK_AFTER_PARKED: Duration = Duration::from_millis(5);
 
@@ -372,9 +372,14 @@ impl SeatState {
         true
     }
 
+    /// Whether a process is about to accept at a port. Where the keeper has no seat for it, nobody is to
+    /// wait for nothing.
+    pub fn awaits(&self, port: u16) -> bool {
+        self.awaited.contains(&port) && !self.memory.refuses()
+    }
+
     pub fn park(&mut self, port: u16, frame: &[u8], verified: bool) -> bool {
-        // Where the keeper has no seat for who would accept, its sender is not to wait for nothing.
-        if !self.awaited.contains(&port) || self.memory.refuses() {
+        if !self.awaits(port) {
             return false;
         }
         if self.parked.len() < MOST_PARKED {

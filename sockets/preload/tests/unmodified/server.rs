@@ -75,7 +75,7 @@ impl Server {
         let readable = Command::new("chmod").args(["-R", "a+rX"]).arg(&folder).status().unwrap();
         assert!(readable.success());
         fs::write(folder.join("nginx.conf"), configuration(&folder, workers)).unwrap();
-        for old in ["pid", "access", "done", "done-seen"] {
+        for old in ["pid", "access"] {
             let _ = fs::remove_file(folder.join(old));
         }
         let mut command = Nearside::command(["run", "--link", link, "--addr", "10.9.0.2/24"]);
