@@ -6,7 +6,7 @@ use calls::{Ours, address};
 use core::net::SocketAddr;
 use core::time::Duration;
 use posix::{Calls, Defaults, Errno, Gather, Scatter};
-use stack::{Drift, Shadow, Way};
+use stack::shadow::{Drift, Shadow, Way};
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 

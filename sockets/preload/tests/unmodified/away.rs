@@ -1,5 +1,5 @@
 //! What the stack does while the program is away, computing or asleep. What depends on the machine's
-//! time is tried several times: without what is tested it comes to pass in none of them.
+//! time is tried several times.
 
 use crate::lives::{PYTHON, connect, python};
 use interop::{Nearside, Running, in_namespace, output, scratch, wait_for};
@@ -11,21 +11,21 @@ use std::time::Duration;
 /// As long as a thread may sleep that takes turns while the program is away.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-const TRIES: u32 = 20;
+const TRIES: u32 = 5;
 
 /// Two are ready. The program is away for so long that somebody else takes turns, comes back, answers
 /// the first, and is away again: as long as nobody makes a file, but no longer than a turn may be off.
 const AMID: &str = "
 listener = listen()
-both = select.epoll()
 def compute(seconds, until=None):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if until and os.path.exists(until):
             return True
     return False
-for at in range(int(sys.argv[2])):
+def answer(at):
     pair = [listener.accept()[0] for _ in range(2)]
+    both = select.epoll()
     for s in pair:
         select.select([s], [], [])
         both.register(s, select.EPOLLIN)
@@ -33,8 +33,12 @@ for at in range(int(sys.argv[2])):
     compute(0.15)
     pair[0].sendall(b'x')
     say('came' if compute(0.25, sys.argv[1] + str(at)) else 'late')
+    # What is not read would have the peers reset.
     for s in pair:
-        s.close()
+        s.recv(9)
+# Each in a process of its own: what comes for other connections would have turns taken.
+for at in range(int(sys.argv[2])):
+    in_child(lambda: answer(at))
 ";
 
 #[test]
@@ -52,11 +56,12 @@ fn who_comes_back_and_writes_and_goes_away_again_keeps_nobody_waiting() {
             pair[0].read_exact(&mut [0]).unwrap();
             fs::write(format!("{has_come}{at}"), "").unwrap();
             wait_for("its word", || tried("came") + tried("late") > at as usize);
-            if tried("came") > 0 {
-                return;
+            // Some frame of the kernel's own may come by at any time, and have turns taken as well.
+            if tried("came").max(tried("late")) > TRIES as usize / 2 {
+                break;
             }
         }
-        panic!("it never came in time");
+        assert!(tried("came") > tried("late"), "it mostly comes late");
     });
 }
 

@@ -165,6 +165,34 @@ fn what_peers_have_not_taken_outlives_the_process() {
     });
 }
 
+const WAITING: &str = "
+listener = listen()
+def first():
+    s, _ = listener.accept()
+    s.recv(1)
+    os._exit(0)
+def second():
+    listener.accept()[0].sendall(b'second')
+    os._exit(0)
+in_child(first)
+in_child(second)
+";
+
+/// Who waits to be accepted where a process ends is not reset while another one listens: the next that
+/// accepts has it, as from the kernel's queue.
+#[test]
+fn who_waits_to_be_accepted_is_left_to_the_next_process() {
+    in_namespace(&[PYTHON], || {
+        let mut keeper = Running::start(&mut python(WAITING, &[]));
+        let (mut first, waiting) = (connect(), connect());
+        first.write_all(b"x").unwrap();
+        assert_eq!(read(first), (Vec::new(), None));
+        assert_eq!(read(waiting), (b"second".to_vec(), None));
+        wait_for("the program's end", || keeper.has_ended());
+        assert!(!keeper.said().contains("failed:"), "{}", keeper.said());
+    });
+}
+
 const SIGNALLED: &str = "
 def on_signal(number, _):
     say('got', signal.Signals(number).name)

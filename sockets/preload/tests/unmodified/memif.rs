@@ -26,12 +26,13 @@ failed, seen, asked = 0, set(), 0
 while asked < int(sys.argv[1]) or not os.path.exists(sys.argv[2]):
     asked += 1
     try:
-        seen.add(ask() or 'nobody')
+        seen.add(int(ask()))
         with open(sys.argv[2] + '.seen', 'w') as file:
             print(*seen, file=file)
-    except OSError:
+    except (OSError, ValueError) as why:
+        print('failed:', repr(why), flush=True)
         failed += 1
-print(failed, *seen)
+print('told:', failed, *seen, flush=True)
 ";
 
 /// A program on our stack at the other end of the server's link.
@@ -62,10 +63,10 @@ fn end(server: &Server, mut asking: Running, until: &str) -> (usize, BTreeSet<i3
     fs::write(server.folder.join(until), "").unwrap();
     wait_for("the client's end", || asking.has_ended());
     let text = asking.said();
-    let mut words = text.split_whitespace();
-    let failed = words.next().and_then(|word| word.parse().ok());
-    let workers = words.map(|word| word.parse().unwrap_or_else(|_| panic!("{text}"))).collect();
-    (failed.unwrap_or_else(|| panic!("it tells nothing: {text}")), workers)
+    let told = text.lines().find_map(|line| line.strip_prefix("told: "));
+    let mut words = told.unwrap_or_else(|| panic!("it tells nothing: {text}")).split_whitespace();
+    let failed = words.next().expect("a number").parse().expect("a number");
+    (failed, words.map(|word| word.parse().expect("a process")).collect())
 }
 
 /// The workers that answer a client that comes for them, until there are so many of them: one that has

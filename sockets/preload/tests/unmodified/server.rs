@@ -134,7 +134,7 @@ fn configuration(folder: &Path, workers: usize) -> String {
         "worker_processes {workers}; pid {here}/pid; error_log {here}/error info;
          events {{ worker_connections 512; }}
          http {{
-             access_log {here}/access; sendfile on; client_body_temp_path {here}/body;
+             access_log {here}/access; sendfile on; send_timeout 1h; client_body_temp_path {here}/body;
              server {{
                  listen 80; listen [::]:81 ipv6only=off;
                  location / {{ root {here}/html; }}
