@@ -179,6 +179,7 @@ impl SeatedWorker {
             if let Some(moved) = MovedConnection::from_bytes(&message) {
                 self.calls().take_moved(&moved);
             }
+            self.more = true;
         }
         if self.silo.app.unclaimed() > if looks { 0 } else { unclaimed } {
             self.give_unclaimed(now);

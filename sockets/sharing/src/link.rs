@@ -109,7 +109,8 @@ impl<L: Link> SeatedLink<L> {
         true
     }
 
-    /// What another worker said to this one.
+    /// What another worker said to this one. Until it is heard nothing is read from the link: to be called
+    /// after each turn, and a turn to be taken after it.
     pub fn poll_message(&mut self) -> Option<Vec<u8>> {
         self.state.messages.pop_front()
     }
@@ -252,8 +253,11 @@ impl<R: Receive> Receive for SeatedRx<'_, R> {
         if !state.parked.is_empty() {
             state.take_parked(max.div_ceil(2));
         }
-        let room = max - state.behind.len().min(max);
-        self.read(now, room);
+        // What the link has may be about a connection that was just left to this seat.
+        if state.messages.is_empty() {
+            let room = max - state.behind.len().min(max);
+            self.read(now, room);
+        }
         self.state.straight + self.state.behind.len()
     }
 

@@ -352,12 +352,16 @@ impl SeatState {
         }
         let Kind::Segment(tuple, flags) = kind(frame) else { return false };
         let hash = self.hasher.hash(&tuple);
+        let was_here = note.visited >> self.own & 1 != 0;
         let visited = note.visited | 1 << self.own;
         let moved = self.moved.iter().find(|(of, _)| *of == hash).map(|(_, to)| *to);
         if moved.is_none() {
             self.memory.clear_hint(hash, self.own);
         }
-        let next = if let Some(to) = moved.filter(|to| visited >> to & 1 == 0 && self.others.contains(to)) {
+        // Who was left a connection has heard of it before whatever comes from here, if not yet when the
+        // segment was there.
+        let may_know = |to: &usize| !was_here || visited >> to & 1 == 0;
+        let next = if let Some(to) = moved.filter(|to| may_know(to) && self.others.contains(to)) {
             Some(to)
         } else if is_opening(flags) {
             self.door(hash, tuple.local_port, visited)

@@ -3,6 +3,7 @@
 use crate::link::SeatedLink;
 use crate::memory::{RING, SharedMemory};
 use crate::seat_of_port;
+use core::net::SocketAddr;
 use core::time::Duration;
 use link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
 use rustix::event::{EventfdFlags, eventfd};
@@ -210,6 +211,30 @@ fn strays_find_their_seat_once() {
     assert_eq!(turn(&mut links[0], scene.now, Makes::Stray), [(1_001, true)]);
     assert_eq!(turn(&mut links[2], scene.now, Makes::Stray), [(1_001, true)]);
     assert_eq!(turn(&mut links[1], scene.now, Makes::Stray), [(1_001, false)], "it resets");
+}
+
+/// Who is left a connection hears of it before any of its segments is looked at, whichever seat that came
+/// by.
+#[test]
+fn a_connection_that_is_left_is_heard_of_before_its_segments() {
+    let scene = Scene::new();
+    let (mut old, mut new) = (scene.seat(0), scene.seat(1));
+    new.set_doors(&[(80, true)]);
+    let (remote, local) = (SocketAddr::from(([10, 0, 0, 1], 1_000)), SocketAddr::from(([10, 0, 0, 2], 80)));
+    assert!(old.leave_to(1, remote, local, b"a connection"));
+    scene.send(segment(1_000, 80, Flags::ACK));
+    assert!(turn(&mut new, scene.now, Makes::Known).is_empty());
+    assert_eq!(new.poll_message().as_deref(), Some(&b"a connection"[..]));
+    assert_eq!(turn(&mut new, scene.now, Makes::Known), [(1_000, false)]);
+    // One that was looked for at the new one too early goes there again.
+    scene.send(segment(1_001, 80, Flags::ACK));
+    assert_eq!(turn(&mut new, scene.now, Makes::Stray), [(1_001, true)]);
+    assert!(old.leave_to(1, SocketAddr::new(remote.ip(), 1_001), local, b"another"));
+    assert_eq!(turn(&mut old, scene.now, Makes::Stray), [(1_001, true)]);
+    assert!(turn(&mut new, scene.now, Makes::Known).is_empty());
+    assert!(new.poll_message().is_some());
+    // It has ended there by now: the last one answers.
+    assert_eq!(turn(&mut new, scene.now, Makes::Stray), [(1_001, false)]);
 }
 
 /// Between two workers a SYN waits, if somebody is about to accept, and is not lost.
