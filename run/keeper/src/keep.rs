@@ -12,6 +12,7 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use say::Failure;
 use seats::{Ask, CHANNEL, ENDS_LOST, TERMS, Terms};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -30,6 +31,9 @@ const LAST_RESETS: Duration = Duration::from_secs(2);
 /// More questions than a channel holds at once (`net.core.wmem_default`), so that all that was asked
 /// before something happened is answered, and who asks without end keeps nobody else waiting.
 const MOST_ASKED: usize = 1_024;
+
+/// Kinds of sentences that are said once: there are no more calls than these.
+const MOST_KINDS: usize = 256;
 
 /// When the operator hears that it is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,6 +60,7 @@ pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<Exi
         child,
         ended: None,
         undertaker: None,
+        said: HashSet::new(),
         plan,
         library,
     };
@@ -92,6 +97,8 @@ struct Keeper<'a> {
     child: Child,
     ended: Option<Ended>,
     undertaker: Option<Undertaker>,
+    /// What was said once.
+    said: HashSet<String>,
     plan: &'a RunPlan,
     library: &'a Path,
 }
@@ -190,6 +197,11 @@ impl Keeper<'_> {
                     }
                 }
                 (Ask::Say(sentence), _) => say::warning(format_args!("{sentence}")),
+                (Ask::SayOnce(kind, sentence), _) => {
+                    if self.said.len() < MOST_KINDS && self.said.insert(kind) {
+                        say::warning(format_args!("{sentence}"));
+                    }
+                }
                 (Ask::Seat | Ask::Link | Ask::Listening | Ask::Heir(_), None) => {
                     say::warning("a question without its descriptor is not answered")
                 }

@@ -29,7 +29,7 @@ use core::time::Duration;
 use cpu::Clock;
 use link::{Link, LinkState, Reopened};
 use posix::{Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
-use seats::Terms;
+use seats::{Seat, Terms};
 use sharing::SeatedLink;
 use silo::Silo;
 use std::io;
@@ -39,6 +39,9 @@ use wire::Time;
 
 /// The link is asked whether it is up, and a client's connection is made, this often.
 const LOOK_AFTER_LINK: Duration = Duration::from_millis(10);
+
+/// And the kernel is asked whether anybody still listens where this process does not any more.
+const LOOK_AFTER_LISTENERS: Duration = Duration::from_secs(1);
 
 /// Places that are looked at then for connections of a process that was killed: some 25,000 a second.
 const MOST_LOST: usize = 256;
@@ -74,6 +77,8 @@ pub struct SeatedWorker {
     left_to_others: Vec<u16>,
     /// A listener was closed since the last turn.
     listener_closed: bool,
+    /// When the kernel was last asked who listens there.
+    listeners_asked: Time,
     /// A child goes on with it, and this process has it no more.
     is_left: bool,
     /// Held as long as the seat is this process's.
@@ -91,8 +96,8 @@ pub struct SeatedWorker {
 }
 
 impl SeatedWorker {
-    fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
-        let seats::Seat { text, descriptors, held } = seats::ask_for_seat(channel)?;
+    fn open(terms: &Terms, seat: Seat) -> io::Result<Self> {
+        let Seat { text, descriptors, held } = seat;
         let Given { number, memory, bells, page, link, of_link, epoch } = Given::read(terms, &text, descriptors)?;
         let (seats, secrets) = (memory.seats(), memory.secrets());
         let mac = link.mac().unwrap_or_else(|| mac_of(terms));
@@ -123,6 +128,7 @@ impl SeatedWorker {
             column: Some(Column::new(page)),
             left_to_others: Vec::new(),
             listener_closed: false,
+            listeners_asked: now,
             is_left: false,
             held,
             of_link,
@@ -150,6 +156,7 @@ impl SeatedWorker {
     pub fn turn(&mut self) {
         let now = Clock.now();
         deputy::note_turn(now);
+        self.silo.link.set_attended(Some(now));
         self.take_turn(now);
     }
 
@@ -225,8 +232,10 @@ impl SeatedWorker {
             }
             place::tell_of_link(state);
         }
-        if !self.left_to_others.is_empty() {
+        let is_asked = self.listener_closed || now.since(self.listeners_asked) >= LOOK_AFTER_LISTENERS;
+        if !self.left_to_others.is_empty() && is_asked {
             self.listener_closed = false;
+            self.listeners_asked = now;
             self.left_to_others.retain(|port| is_listened_on(*port));
             self.silo.link.set_awaited(&self.left_to_others);
         }
@@ -490,7 +499,8 @@ pub fn refuse(call: &'static str) -> Errno {
         return Errno(libc::EOPNOTSUPP);
     };
     if let Some(thread) = refusals::is_news(call) {
-        say(&format!("process {}: thread {thread} has called {call} {why}", std::process::id()));
+        let of = format!("{call} {}", TAKEN.load(Ordering::Relaxed));
+        place::say_once(&of, &format!("process {}: thread {thread} has called {call} {why}", std::process::id()));
     }
     Errno(libc::EOPNOTSUPP)
 }
@@ -498,7 +508,7 @@ pub fn refuse(call: &'static str) -> Errno {
 /// Makes this thread the worker, unless it is already.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where another thread is, `EUSERS` where all seats are others', `ENETDOWN` where there is
+/// `EOPNOTSUPP` where another thread is, `EUSERS` where too many wait for a seat, `ENETDOWN` where there is
 /// none for another reason: the operator was told why.
 pub fn become_worker() -> Result<()> {
     if HERE.get() {
@@ -511,8 +521,9 @@ pub fn become_worker() -> Result<()> {
     // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
     // program, and then calls on it fail.
     let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-    // A driver may have threads, too.
-    match deputy::without_signals(|| SeatedWorker::open(&place.terms, channel)) {
+    // A driver may have threads, too, which handle no signals. This one does while it waits for a seat.
+    let seat = seats::ask_for_seat(channel);
+    match seat.and_then(|seat| deputy::without_signals(|| SeatedWorker::open(&place.terms, seat))) {
         Ok(worker) => {
             // SAFETY: TAKEN was ours to take, so no thread has the worker, and none holds a reference.
             unsafe { *WORKER.0.get() = Some(worker) };

@@ -78,6 +78,13 @@ impl<L: Link> SeatedLink<L> {
         ports.clone_into(&mut self.state.awaited);
     }
 
+    /// This process's program has just looked for what there is, and computes from now on, or waits for it
+    /// (`None`).
+    #[inline]
+    pub fn set_attended(&self, since: Option<Time>) {
+        self.state.memory.set_attended(self.state.own, since);
+    }
+
     /// Whether a process is about to accept at a port, which has no seat yet.
     pub fn awaits(&self, port: u16) -> bool {
         self.state.awaits(port)

@@ -188,6 +188,36 @@ fn new_flows_go_to_those_who_watch() {
     }
 }
 
+/// New flows are not for who computes, as long as another waits or looks now and then.
+#[test]
+fn who_computes_gets_no_new_flows() {
+    let scene = Scene::new();
+    let mut links: Vec<_> = (0..3).map(|seat| scene.seat(seat)).collect();
+    links[1].set_doors(&[(80, true)]);
+    links[2].set_doors(&[(80, true)]);
+    let mut given = |since: [Option<Time>; 2], from: u16| {
+        links[1].set_attended(since[0]);
+        links[2].set_attended(since[1]);
+        for port in from..from + 50 {
+            scene.send(segment(port, 80, Flags::SYN));
+            turn(&mut links[0], scene.now, Makes::Known);
+        }
+        let count = |link: &mut SeatedLink<WireLink>| {
+            core::iter::from_fn(|| Some(turn(link, scene.now, Makes::Known).len()).filter(|len| *len > 0))
+                .sum::<usize>()
+        };
+        let [_, one, other] = &mut links[..] else { panic!("three") };
+        [count(one), count(other)]
+    };
+    let (now, before) = (Some(scene.now), Some(Time::from_millis(900)));
+    assert_eq!(given([before, now], 1_000), [0, 50]);
+    assert_eq!(given([None, before], 2_000), [50, 0], "the first waits");
+    let both = given([before, before], 3_000);
+    assert!(both[0] > 5 && both[1] > 5 && both[0] + both[1] == 50, "there is nobody else: {both:?}");
+    let both = given([now, None], 4_000);
+    assert!(both[0] > 5 && both[1] > 5, "{both:?}");
+}
+
 /// A flow that nobody remembers is looked for from seat to seat, found, and not looked for again.
 #[test]
 fn strays_find_their_seat_once() {

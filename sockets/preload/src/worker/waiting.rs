@@ -49,10 +49,12 @@ impl SeatedWorker {
         let nap = self.silo.link.arm(&mut |fd| fds.add(fd.as_raw_fd()));
         let own = self.signals.hold();
         let mask = if mask.is_null() { as_set(&own) } else { mask };
+        self.silo.link.set_attended(None);
         deputy::begin_sleep();
         let ready = fds.wait(timeout.min(due).min(nap).min(self.longest_sleep()), mask);
         deputy::end_sleep();
         self.computes_since = Clock.now();
+        self.silo.link.set_attended(Some(self.computes_since));
         ready
     }
 

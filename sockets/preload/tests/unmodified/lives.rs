@@ -72,6 +72,7 @@ ends = {
     '_Exit': lambda: libc._Exit(0),
     'quick_exit': lambda: libc.quick_exit(0),
     'abort': lambda: libc.abort(),
+    'daemon': lambda: libc.daemon(0, 0),
     'execv': lambda: os.execv('/bin/true', ['true']),
     'execve': lambda: os.execve('/bin/true', ['true'], {}),
     'execvp': lambda: libc.execvp(b'true', (ctypes.c_char_p * 2)(b'true', None)),
@@ -95,8 +96,8 @@ for name in sys.argv[1:]:
 /// No other worker is there that could do anything for them.
 #[test]
 fn whichever_way_a_process_ends_its_peers_hear_of_it() {
-    const ORDERLY: [&str; 10] =
-        ["exit", "_exit", "_Exit", "quick_exit", "abort", "execv", "execve", "execvp", "execl", "execle"];
+    const ORDERLY: [&str; 11] =
+        ["exit", "_exit", "_Exit", "quick_exit", "abort", "daemon", "execv", "execve", "execvp", "execl", "execle"];
     const KILLED: [&str; 3] = ["term", "kill", "segv"];
     in_namespace(&[PYTHON], || {
         let words: Vec<&str> = ORDERLY.into_iter().chain(KILLED).collect();
@@ -190,6 +191,38 @@ fn who_waits_to_be_accepted_is_left_to_the_next_process() {
         assert_eq!(read(waiting), (b"second".to_vec(), None));
         wait_for("the program's end", || keeper.has_ended());
         assert!(!keeper.said().contains("failed:"), "{}", keeper.said());
+    });
+}
+
+const GIVEN: &str = "
+import array
+def passes():
+    ours, other = socket.socketpair()
+    def takes():
+        fds = array.array('i')
+        for _, _, data in other.recvmsg(1, 64)[1]:
+            fds.frombytes(data)
+        s, _ = socket.socket(fileno=fds[0]).accept()
+        s.sendall(b'passed')
+        os._exit(0)
+    child = os.fork()
+    if child == 0:
+        takes()
+    # The child has none yet.
+    with socket.create_server(('10.9.0.2', 7000)) as listener:
+        socket.send_fds(ours, [b'x'], [listener.fileno()])
+    os.waitpid(child, 0)
+passes()
+";
+
+/// A listener that another process has passed is ours as one that the process made itself.
+#[test]
+fn a_listener_that_was_passed_is_ours() {
+    in_namespace(&[PYTHON], || {
+        let mut keeper = Running::start(&mut python(GIVEN, &[]));
+        assert_eq!(read(connect()), (b"passed".to_vec(), None));
+        wait_for("the program's end", || keeper.has_ended());
+        assert!(!keeper.said().contains("Traceback"), "{}", keeper.said());
     });
 }
 
