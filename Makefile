@@ -119,7 +119,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \
 		"instructions of a request as silos grow in number|$(SUDO) $(BENCH) cost --silos 1,4,16" \
 		"instructions of the generator for a request|$(SUDO) $(BENCH) cost --side generator" \
-		"socket calls of a program on our stack|$(SUDO) $(BENCH) posix --nearside $(NEARSIDE)" \
+		"goal: socket calls of a program on our stack|$(SUDO) $(BENCH) posix --nearside $(NEARSIDE)" \
 		"instructions of a paced segment as flows grow in number|$(SUDO) $(BENCH) pace" \
 		"a million connections|$(CONNECTIONS)" \
 		"goal: ten million connections, in 6 GB of memory|$(CONNECTIONS) --idle 10M --rounds 1" \

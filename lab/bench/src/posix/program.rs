@@ -18,6 +18,7 @@ const BODY: &[u8] = b"Hello, World!";
 struct Program {
     listener: TcpListener,
     set: c_int,
+    room: [u8; 4096],
     requests: u64,
     waits: u64,
 }
@@ -28,7 +29,7 @@ pub(super) fn run(warm_up: u64, counted: u64) -> Result<(), BenchError> {
     listener.set_nonblocking(true)?;
     // SAFETY: takes a number only.
     let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    let mut program = Program { listener, set, requests: 0, waits: 0 };
+    let mut program = Program { listener, set, room: [0; 4096], requests: 0, waits: 0 };
     program.watch(program.listener.as_raw_fd())?;
     program.answer(warm_up)?;
     let (requests, waits) = (program.requests, program.waits);
@@ -80,10 +81,9 @@ impl Program {
     }
 
     fn serve(&mut self, fd: c_int) -> Result<(), BenchError> {
-        let mut request = [0u8; 4096];
         // SAFETY: the room is as large as is said.
-        let got = unsafe { libc::recv(fd, request.as_mut_ptr().cast(), request.len(), 0) };
-        let request = usize::try_from(got).ok().and_then(|got| request.get(..got)).unwrap_or_default();
+        let got = unsafe { libc::recv(fd, self.room.as_mut_ptr().cast(), self.room.len(), 0) };
+        let request = usize::try_from(got).ok().and_then(|got| self.room.get(..got)).unwrap_or_default();
         if !request.ends_with(b"\r\n\r\n") {
             // SAFETY: it is this program's own, and used no more.
             unsafe { libc::close(fd) };
