@@ -114,12 +114,13 @@ test-vm: build ## boot machines with NUMA domains, lossy links, several queues; 
 bench: build ## measure instructions, connections, frames, goodput and the demo against their bounds
 	@scripts/need.sh bench
 	@echo "== building the measurements"
-	@$(CARGO) build --profile lines --package bench --locked
+	@$(CARGO) build --profile lines --package bench --package nearside-preload --locked
 	@$(CARGO) build --release --package cli --features dpdk --locked --target-dir $(TARGET)/dpdk
 	@scripts/each.sh \
 		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \
 		"instructions of a request as silos grow in number|$(SUDO) $(BENCH) cost --silos 1,4,16" \
 		"instructions of the generator for a request|$(SUDO) $(BENCH) cost --side generator" \
+		"goal: socket calls of a program on our stack|$(SUDO) $(BENCH) posix --nearside $(NEARSIDE)" \
 		"instructions of a paced segment as flows grow in number|$(SUDO) $(BENCH) pace" \
 		"a million connections|$(CONNECTIONS)" \
 		"goal: ten million connections, in 6 GB of memory|$(CONNECTIONS) --idle 10M --rounds 1" \
