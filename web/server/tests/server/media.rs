@@ -83,13 +83,53 @@ fn where_all_blocks_are_being_sent_each_goes_on_alone() {
     assert_eq!((world.counter("streams_open"), world.counter("streams_broken")), (0, 0));
 }
 
+/// What peers leave lying that take nothing holds no blocks where others want them.
+#[test]
+fn beside_readers_that_stall_each_block_is_read_once_for_all() {
+    let site = Site::new();
+    (0..5).for_each(|file| site.write(&format!("film{file}"), content(file)));
+    // Less than a block for each of those who stall.
+    let mut world = World::new(config(&site, 48));
+    let stalled: Vec<_> = (0..60)
+        .map(|at| {
+            let id = begin(&mut world, &format!("/film{}", at % 4), &format!("Range: bytes={}-\r\n", at / 4 * BLOCK));
+            world.conn(id).flight = 0;
+            // Every other one has taken some before.
+            if at % 2 == 0 {
+                world.ack(id, 100_000);
+                world.settle();
+            }
+            id
+        })
+        .collect();
+    // Some of them are looked at in each turn.
+    (0..8).for_each(|_| world.advance(Duration::from_millis(300)));
+    let counted = |world: &World| (world.counter("block_reads"), world.counter("block_misses"));
+    let before = counted(&world);
+    for _ in 0..2 {
+        let ids: Vec<_> = (0..10).map(|_| begin(&mut world, "/film4", "")).collect();
+        for id in ids {
+            assert!(finish(&mut world, id).body == content(4));
+        }
+    }
+    let after = counted(&world);
+    assert_eq!((after.0 - before.0, after.1 - before.1), (BLOCKS, 0), "each once, and none for one alone");
+    // Whoever goes on has every byte, from blocks again.
+    for at in [0, 1, 30, 59] {
+        let from = at / 4 * BLOCK;
+        assert!(finish(&mut world, stalled[at]).body == content(at as u32 % 4)[from..], "{at}");
+    }
+    assert_eq!((world.counter("streams_broken"), world.counter("streams_evicted")), (0, 0));
+}
+
 /// What is in memory is of one state of the file, and never beside another's.
 #[test]
 fn a_file_that_is_replaced_has_blocks_of_its_own() {
     let site = Site::new();
     let [first, second, third] = [1, 2, 3].map(content);
     site.write("film", &first);
-    let mut world = World::new(config(&site, 40));
+    // Enough for both of its states.
+    let mut world = World::new(config(&site, 60));
     let old = begin(&mut world, "/film", "");
     std::fs::remove_file(site.root().join("film")).expect("removed");
     site.write("film", &second);
