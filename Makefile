@@ -22,7 +22,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # DPDK=1 builds with the distribution's DPDK.
 DPDK ?=
-WITH_DPDK := $(if $(DPDK),--features dpdk)
+WITH_DPDK := $(if $(DPDK),--features cli/dpdk)
+# All three programs: nearside, nearside-tools and nearside-cluster.
+PROGRAMS := --package cli --package command
 # Tests and lints are with DPDK wherever there is one, in one build of the
 # workspace: testing/interop asks in the same way. The shell asks, at each
 # command: make would ask before the first, which may install it.
@@ -41,26 +43,27 @@ ENGINE ?= $(shell command -v docker || command -v podman || echo docker)
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build try install uninstall deb image test-deb test-image demo test test-vm bench soak
+.PHONY: help build try install uninstall deb image test-deb test-image test-cluster demo test test-vm bench soak
 .PHONY: fuzz-libfuzzer format lint tidy deny audit rfc man docs
 
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 22
 
-build: ## build both programs: target/release/nearside and nearside-tools; with DPDK=1 for --link dpdk:…
+build: ## build the programs: target/release/nearside, nearside-tools and -cluster; with DPDK=1 for --link dpdk:…
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(NEARSIDE)"
-	@scripts/build.sh --package cli --locked $(WITH_DPDK)
+	@scripts/build.sh $(PROGRAMS) --locked $(WITH_DPDK)
 
 # Without optimization of the whole program: not what is measured or installed.
-try: ## build both programs soon, to try them or to work on them: target/try/nearside and nearside-tools
+try: ## build the programs soon, to try them or to work on them: target/try/nearside, nearside-tools and -cluster
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(TARGET)/try/nearside"
-	@PROFILE=try scripts/build.sh --package cli --locked $(WITH_DPDK)
-	@echo "$(TARGET)/try/nearside and nearside-tools lie side by side; make build makes those that are measured"
+	@PROFILE=try scripts/build.sh $(PROGRAMS) --locked $(WITH_DPDK)
+	@echo "$(TARGET)/try/nearside, nearside-tools and nearside-cluster lie side by side;" \
+		"make build makes those that are measured"
 
 # What is there is installed as it is: sudo need not build.
-install: ## install both programs, manual, documents, completions and units below PREFIX (/usr/local), in DESTDIR if set
+install: ## install the programs, manual, documents, completions and units below PREFIX (/usr/local), in DESTDIR if set
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install.sh $(NEARSIDE)
 
@@ -83,6 +86,10 @@ test-deb: deb ## install the package in a copy of this machine: serve, rotate lo
 test-image: ## build both images with the program that is built, run them, reload, stop
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@$(SUDO) scripts/test-image.sh $(NEARSIDE) || [ $$? = 77 ]
+
+# The cluster is made once: sixteen minutes of a processor (testing/cluster/prepare.sh).
+test-cluster: build ## load by many workers in a real Kubernetes of two nodes, made on this machine
+	@$(SUDO) scripts/test-cluster.sh $(NEARSIDE) || [ $$? = 77 ]
 
 demo: ## measure Nearside versus nginx: two tables, and out/demo/report.html
 	@scripts/need.sh demo

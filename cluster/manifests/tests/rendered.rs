@@ -31,7 +31,7 @@ fn read(text: &str) -> LoadTest {
 
 fn rendered(text: &str, contents: Contents<'_>) -> Result<Manifests, Vec<String>> {
     let test = read(text);
-    let found = objects(&Setting { test: &test, source: text, namespace: "shop", image: None, contents });
+    let found = objects(&Setting { test: &test, source: text, namespace: "shop", image: None, owner: None, contents });
     found.map_err(|wrong| wrong.iter().map(ToString::to_string).collect())
 }
 

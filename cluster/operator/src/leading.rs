@@ -1,0 +1,127 @@
+//! Which of several operators of a namespace is the one: whoever holds a Lease, as a target's is held.
+
+use crate::asks::Asks;
+use core::time::Duration;
+use kubernetes::ApiError;
+use reconcile::{Call, LeaseStep, LeaseWaiting, left, renewed};
+use serde_json::Value;
+use wire::Time;
+
+/// How often whoever waits looks.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How often the holder says that it is here.
+const RENEW_EVERY: Duration = Duration::from_secs(4);
+
+/// Before a question without an answer is asked again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What is asked next of the Lease.
+#[derive(Clone, PartialEq, Debug)]
+enum LeadStep {
+    See,
+    Make,
+    Take(Value),
+    /// It is this one's: it is seen again.
+    Held,
+    Renew(Value),
+    /// It is to be the next one's.
+    SeeLeft,
+    Leave(Value),
+    Over,
+}
+
+/// Whether this operator is the one.
+#[derive(Debug)]
+pub(crate) struct Leading {
+    holder: String,
+    step: LeadStep,
+    due: Time,
+    waiting: LeaseWaiting,
+    is_held: bool,
+    /// Another was told of.
+    pub told: Option<String>,
+}
+
+impl Leading {
+    pub fn new(holder: String, now: Time) -> Self {
+        Self { holder, step: LeadStep::See, due: now, waiting: LeaseWaiting::default(), is_held: false, told: None }
+    }
+
+    /// Whether it is the one.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Whether nothing more is asked: it left, or another is the one now.
+    pub fn is_over(&self) -> bool {
+        self.step == LeadStep::Over
+    }
+
+    pub fn due(&self) -> Time {
+        self.due
+    }
+
+    pub fn leave(&mut self, now: Time) {
+        if !self.is_over() {
+            (self.is_held, self.due) = (false, now);
+            self.step = LeadStep::SeeLeft;
+        }
+    }
+
+    pub fn call(&self, asks: &Asks) -> Option<Call> {
+        Some(match &self.step {
+            LeadStep::See | LeadStep::Held | LeadStep::SeeLeft => asks.see_lease(),
+            LeadStep::Make => asks.make_lease(&self.holder),
+            LeadStep::Take(lease) | LeadStep::Renew(lease) | LeadStep::Leave(lease) => asks.put_lease(lease),
+            LeadStep::Over => return None,
+        })
+    }
+
+    fn go(&mut self, step: LeadStep, due: Time) {
+        (self.step, self.due) = (step, due);
+    }
+
+    /// Answers whether another operator is the one, who was not before.
+    pub fn on_answer(&mut self, answer: Result<Value, ApiError>, now: Time) -> bool {
+        let step = self.step.clone();
+        match (step, answer) {
+            (LeadStep::See, Ok(found)) => match self.waiting.step(&found, &self.holder, now) {
+                LeaseStep::Take(mine) => self.go(LeadStep::Take(mine), now),
+                LeaseStep::Wait { holder } => {
+                    self.go(LeadStep::See, now + LOOK_EVERY);
+                    let is_new = self.told.as_ref() != Some(&holder);
+                    self.told = Some(holder);
+                    return is_new;
+                }
+            },
+            (LeadStep::See, Err(why)) if why.is_missing() => self.go(LeadStep::Make, now),
+            (LeadStep::Make | LeadStep::Take(_), Ok(_)) => {
+                self.is_held = true;
+                self.go(LeadStep::Held, now + RENEW_EVERY);
+            }
+            // Somebody else was quicker; or it is done, and only the answer did not come.
+            (LeadStep::See | LeadStep::Make | LeadStep::Take(_), Err(_)) => self.go(LeadStep::See, now + PAUSE),
+            (LeadStep::Held, Ok(found)) => match renewed(&found, &self.holder) {
+                Some(lease) => self.go(LeadStep::Renew(lease), now),
+                None => self.lose(),
+            },
+            // Whoever deleted it, the next who makes it is the one.
+            (LeadStep::Held, Err(why)) if why.is_missing() => self.lose(),
+            (LeadStep::Renew(_), Ok(_)) => self.go(LeadStep::Held, now + RENEW_EVERY),
+            (LeadStep::Held | LeadStep::Renew(_), Err(_)) => self.go(LeadStep::Held, now + PAUSE),
+            (LeadStep::SeeLeft, Ok(found)) => match left(&found, &self.holder) {
+                Some(free) => self.go(LeadStep::Leave(free), now),
+                None => self.lose(),
+            },
+            (LeadStep::SeeLeft | LeadStep::Leave(_), _) => self.lose(),
+            (LeadStep::Over, _) => {}
+        }
+        false
+    }
+
+    fn lose(&mut self) {
+        self.is_held = false;
+        self.go(LeadStep::Over, Time::MAX);
+    }
+}
