@@ -2,7 +2,8 @@
 # Runs loads by many workers in a real Kubernetes of two nodes on this machine, each in network namespaces of its own:
 # in a namespace that enforces the restricted Pod Security Standard, by a user that has the rights that docs/cluster.md
 # names and no other. Pods that cannot begin, are deleted, or lose their node make a test INVALID by name; a controller
-# that is killed is followed by one that goes on; nothing is left behind.
+# that is killed is followed by one that goes on; nothing is left behind. The same by the operator, which is installed by
+# the file that it prints: what the API server refuses, verdicts, results, events, and one that is killed.
 #
 #   scripts/test-cluster.sh target/release/nearside
 #
@@ -207,6 +208,105 @@ expect second 0 waiting
 status=0
 wait $waits || status=$?
 [ $status = 0 ] || fail "the first of two ended with $status: $(cat "$work/first.err")"
+
+echo "== the operator, by its file"
+operated=docker.io/library/nearside:test
+# There is no DNS here: workers know the operator's address.
+"$programs/nearside-cluster" install --namespace load --image $operated --json | python3 -c 'import json, sys
+all = json.load(sys.stdin)
+for one in all["items"]:
+    if one["kind"] == "Deployment":
+        args = one["spec"]["template"]["spec"]["containers"][0]["args"]
+        at = args.index("--host")
+        del args[at:at + 2]
+json.dump(all, sys.stdout)' >"$work/operator.json"
+k apply -f "$work/operator.json" >/dev/null
+is_established() { k wait --for=condition=Established --timeout=1s crd/loadtests.nearside.dev; }
+within 60 is_established
+is_there() { k get deployment -n load nearside-operator -o 'jsonpath={.status.readyReplicas}' | grep -qx 1; }
+within 120 is_there
+# Where nothing of an operator's test is left its Secrets and Jobs are gone.
+is_tidy() { [ -z "$(k get jobs,secrets -n load -o name)" ]; }
+verdict() { k get loadtest -n load "$1" -o 'jsonpath={.status.verdict}'; }
+complete() { k wait -n load --for=condition=Complete --timeout=1s "loadtest/$1"; }
+told() { # name, verdict, pattern of what its conditions say
+    within 180 complete "$1"
+    said=$(k get loadtest -n load "$1" -o json)
+    [ "$(verdict "$1")" = "$2" ] || fail "$1 came to $(verdict "$1"): $said"
+    echo "$said" | grep -q "$3" || fail "$1 does not say '$3': $said"
+    within 60 is_tidy
+    echo "   $1: $2"
+}
+write_test object 3 5 "$usual"
+k apply -n load -f "$work/object.yaml" >/dev/null
+told object pass Measured
+k get loadtests -n load
+k get configmap -n load nearside-object-result -o 'jsonpath={.data.result\.json}' >"$work/object.json"
+says object 'of["workers"]["measured"] == 3 and not of["workers"]["problems"]'
+k get events -n load --field-selector involvedObject.name=object -o 'jsonpath={.items[*].reason}' >"$work/said"
+for reason in Accepted WorkersReady Loading Measured; do
+    grep -q $reason "$work/said" || fail "no event $reason: $(cat "$work/said")"
+done
+k delete loadtest -n load object >/dev/null
+is_forgotten() { ! k get configmap -n load nearside-object-result; }
+within 60 is_forgotten
+
+echo "== what the API server refuses"
+refused() { # pattern, lines of a test's spec
+    write_test refused 3 5 "$2"
+    if k apply -n load -f "$work/refused.yaml" >"$work/said" 2>&1; then fail "it takes '$2'"; fi
+    grep -q "$1" "$work/said" || fail "it does not say '$1': $(cat "$work/said")"
+}
+refused 'unknown field "spec.nonesuch"' '  nonesuch: 1'
+refused 'spec.threads' '  threads: 0'
+refused 'rows of data are a file' '  request: {template: true, feed: {file: a.csv}}'
+refused 'a header has value or valueFrom' '  request: {headers: [{name: A}]}'
+refused 'spec.pods.spread' '  pods: {spread: even}'
+write_test refused 3 5
+for change in 's/rate: 60/rate: 60\n  arrival: closed/;s/  arrival: poisson//' 's/connections: 6/connections: 2/' \
+    's/rate: 60//' "s/name: refused/name: $(printf 'a%.0s' $(seq 60))/"; do
+    sed "$change" "$work/refused.yaml" >"$work/changed.yaml"
+    if k apply -n load -f "$work/changed.yaml" >"$work/said" 2>&1; then fail "it takes: $(cat "$work/changed.yaml")"; fi
+done
+write_test kept 1 3 "$usual"
+k apply -n load -f "$work/kept.yaml" >/dev/null
+sed -i 's/duration: 3s/duration: 4s/' "$work/kept.yaml"
+if k apply -n load -f "$work/kept.yaml" >"$work/said" 2>&1; then fail "a test changes"; fi
+grep -q 'a test does not change' "$work/said" || fail "$(cat "$work/said")"
+told kept pass Measured
+k delete loadtest -n load kept >/dev/null
+
+echo "== what the operator refuses, and what misses its objective"
+write_test wrong 3 5 "$usual"
+sed -i 's/rate: 60/rate: 2/' "$work/wrong.yaml"
+k apply -n load -f "$work/wrong.yaml" >/dev/null
+told wrong invalid 'spec.rate: 2 a second over 3 workers'
+write_test missed 1 3 "$usual
+  expect: [p50<1us]
+  ttlSecondsAfterFinished: 5"
+k apply -n load -f "$work/missed.yaml" >/dev/null
+told missed fail ObjectiveMissed
+is_expired() { ! k get loadtest -n load missed; }
+within 60 is_expired
+k delete loadtest -n load wrong >/dev/null
+
+echo "== an operator that is killed while a load is on"
+write_test killed 2 60 "$usual"
+k apply -n load -f "$work/killed.yaml" >/dev/null
+is_running() { k wait -n load --for=condition=Running --timeout=1s loadtest/killed; }
+within 180 is_running
+kill -9 "$(pgrep -f "nearside-cluster operate --namespace load --image $operated")"
+told killed pass Measured
+k delete loadtest -n load killed >/dev/null
+
+echo "== a test that is deleted while its load is on"
+write_test ended 2 300 "$usual"
+k apply -n load -f "$work/ended.yaml" >/dev/null
+is_running() { k wait -n load --for=condition=Running --timeout=1s loadtest/ended; }
+within 180 is_running
+k delete loadtest -n load ended >/dev/null
+within 60 is_tidy
+k delete deployment -n load nearside-operator >/dev/null
 
 echo "== a node that dies"
 write_test node 2 60 "$usual"

@@ -98,6 +98,8 @@ pub(crate) struct Entry {
     status: TestStatus,
     /// Whether its status is told.
     is_told: bool,
+    /// Whether another was seen since it was last asked to be told: the answer may be older than that.
+    is_another_seen: bool,
     result: Option<String>,
     events: VecDeque<Happened>,
     event_tries: u32,
@@ -132,6 +134,7 @@ impl Entry {
             is_adopted: is_over,
             status,
             is_told: true,
+            is_another_seen: false,
             result: None,
             events: VecDeque::new(),
             event_tries: 0,
@@ -176,7 +179,9 @@ impl Entry {
             return true;
         }
         // What was said of it was changed, or is seen late: it is told again, which changes nothing where it stands.
-        self.is_told &= self.is_adopted || self.status.is_told_by(status);
+        let is_told = self.is_adopted || self.status.is_told_by(status);
+        self.is_told &= is_told;
+        self.is_another_seen |= !is_told;
         false
     }
 
@@ -306,7 +311,8 @@ impl Entry {
             EntryAsk::Result => self.result = None,
             // It may have become another while the answer was on its way.
             EntryAsk::Status => {
-                self.is_told = self.status.is_told_by(&found["status"]);
+                self.is_told = self.status.is_told_by(&found["status"]) && !self.is_another_seen;
+                self.is_another_seen = false;
                 if !self.is_told {
                     // A server that keeps another status than it is told is not asked without a pause.
                     self.due = moment.now + PAUSES.0;

@@ -114,6 +114,10 @@ impl Leading {
                 Some(free) => self.go(LeadStep::Leave(free), now),
                 None => self.lose(),
             },
+            // It may be this one's still: that is to be seen. Whoever leaves has no time for ever.
+            (LeadStep::SeeLeft | LeadStep::Leave(_), Err(why)) if why.may_pass() || why.is_conflict() => {
+                self.go(LeadStep::SeeLeft, now + PAUSE);
+            }
             (LeadStep::SeeLeft | LeadStep::Leave(_), _) => self.lose(),
             (LeadStep::Over, _) => {}
         }

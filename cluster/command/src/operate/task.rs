@@ -62,6 +62,7 @@ impl Task {
 
     /// Runs it; the last note is that nothing of it is left.
     pub fn run(self, tell: &dyn Fn(Note)) {
+        let _end = Ends(tell);
         let source = yaml(&[&self.object]);
         let done = match LoadTest::read(&source) {
             Ok(test) => self.run_test(&test, &source, tell),
@@ -77,7 +78,6 @@ impl Task {
                 result: None,
             })));
         }
-        tell(Note::Over);
     }
 
     fn run_test(&self, test: &LoadTest, source: &str, tell: &dyn Fn(Note)) -> Result<(), Refusal> {
@@ -126,6 +126,15 @@ impl Task {
             thread::sleep(LOOK_EVERY);
         }
         workers.finish();
+    }
+}
+
+/// Whoever runs a test says so when it is over, however that ends.
+struct Ends<'a>(&'a dyn Fn(Note));
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        (self.0)(Note::Over);
     }
 }
 

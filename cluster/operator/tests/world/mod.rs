@@ -21,6 +21,9 @@ const END: Duration = Duration::from_secs(3_000);
 /// A Lease whose holder died is taken after this; so is a target.
 const HELD: Duration = Duration::from_secs(15);
 
+/// Whoever runs a test looks so often whether what it came to is told: for a minute.
+const RELEASE_WAITS: u32 = 1_200;
+
 /// Where the other clock stands when a run begins.
 const UNIX: u64 = 1_796_000_000;
 
@@ -427,7 +430,11 @@ impl World {
             }
             // Until what it came to is told, or for a minute.
             waited => {
-                let is_over = run.is_released || waited > 1_200 + 4;
+                // With eight tries of which a quarter is in vain.
+                let is_over = run.is_released || waited > RELEASE_WAITS;
+                if is_over && !run.is_released {
+                    self.seen.entry(uid.to_owned()).or_default().faults.push("nobody let it go".to_owned());
+                }
                 (None, 50, if is_over { 5 } else { waited.max(5) + 1 })
             }
         };
