@@ -2,8 +2,8 @@
 # Runs loads by many workers in a real Kubernetes of two nodes on this machine, each in network namespaces of its own:
 # in a namespace that enforces the restricted Pod Security Standard, by a user that has the rights that docs/cluster.md
 # names and no other. Pods that cannot begin, are deleted, or lose their node make a test INVALID by name; a controller
-# that is killed is followed by one that goes on; nothing is left behind. The same by the operator, which is installed by
-# the file that it prints: what the API server refuses, verdicts, results, events, and one that is killed.
+# that is killed is followed by one that goes on; nothing is left behind. The same by the operator, which is installed
+# by the file that it prints: what the API server refuses, verdicts, results, events, and one that is killed.
 #
 #   scripts/test-cluster.sh target/release/nearside
 #

@@ -68,8 +68,6 @@ fn labels() -> Map<String, Value> {
 
 /// What the operator may do, in its namespace alone: what it asks for, and nothing else.
 fn rules() -> Value {
-    type Words<'a> = &'a [&'a str];
-    let rule = |group: &str, resources: Words<'_>, verbs: Words<'_>| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
     json!([
         rule("nearside.dev", &["loadtests"], &["get", "list", "watch", "delete"]),
         rule("nearside.dev", &["loadtests/status"], &["patch"]),
@@ -80,6 +78,10 @@ fn rules() -> Value {
         rule("", &["events"], &["create"]),
         rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
     ])
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
 }
 
 fn pod(namespace: &str, image: &str) -> Value {

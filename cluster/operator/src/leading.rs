@@ -13,6 +13,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often the holder says that it is here.
 const RENEW_EVERY: Duration = Duration::from_secs(4);
 
+/// Whoever could not say so for this long may have been followed by another, who waits a little longer.
+const HELD_FOR: Duration = Duration::from_secs(10);
+
 /// Before a question without an answer is asked again.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -39,18 +42,28 @@ pub(crate) struct Leading {
     due: Time,
     waiting: LeaseWaiting,
     is_held: bool,
+    /// When the question was asked that is under way.
+    asked_at: Time,
+    /// Until when nobody else can be the one.
+    held_until: Time,
     /// Another was told of.
     pub told: Option<String>,
 }
 
 impl Leading {
     pub fn new(holder: String, now: Time) -> Self {
-        Self { holder, step: LeadStep::See, due: now, waiting: LeaseWaiting::default(), is_held: false, told: None }
+        let (step, waiting) = (LeadStep::See, LeaseWaiting::default());
+        Self { holder, step, due: now, waiting, is_held: false, asked_at: now, held_until: now, told: None }
     }
 
-    /// Whether it is the one.
+    /// Whether it is the one, as far as it knows.
     pub fn is_held(&self) -> bool {
         self.is_held
+    }
+
+    /// Whether nobody else can be the one: a process that stood still asks first.
+    pub fn may_act(&self, now: Time) -> bool {
+        self.is_held && now < self.held_until
     }
 
     /// Whether nothing more is asked: it left, or another is the one now.
@@ -69,7 +82,8 @@ impl Leading {
         }
     }
 
-    pub fn call(&self, asks: &Asks) -> Option<Call> {
+    pub fn call(&mut self, asks: &Asks, now: Time) -> Option<Call> {
+        self.asked_at = now;
         Some(match &self.step {
             LeadStep::See | LeadStep::Held | LeadStep::SeeLeft => asks.see_lease(),
             LeadStep::Make => asks.make_lease(&self.holder),
@@ -98,7 +112,7 @@ impl Leading {
             (LeadStep::See, Err(why)) if why.is_missing() => self.go(LeadStep::Make, now),
             (LeadStep::Make | LeadStep::Take(_), Ok(_)) => {
                 self.is_held = true;
-                self.go(LeadStep::Held, now + RENEW_EVERY);
+                self.hold(now);
             }
             // Somebody else was quicker; or it is done, and only the answer did not come.
             (LeadStep::See | LeadStep::Make | LeadStep::Take(_), Err(_)) => self.go(LeadStep::See, now + PAUSE),
@@ -108,7 +122,7 @@ impl Leading {
             },
             // Whoever deleted it, the next who makes it is the one.
             (LeadStep::Held, Err(why)) if why.is_missing() => self.lose(),
-            (LeadStep::Renew(_), Ok(_)) => self.go(LeadStep::Held, now + RENEW_EVERY),
+            (LeadStep::Renew(_), Ok(_)) => self.hold(now),
             (LeadStep::Held | LeadStep::Renew(_), Err(_)) => self.go(LeadStep::Held, now + PAUSE),
             (LeadStep::SeeLeft, Ok(found)) => match left(&found, &self.holder) {
                 Some(free) => self.go(LeadStep::Leave(free), now),
@@ -122,6 +136,11 @@ impl Leading {
             (LeadStep::Over, _) => {}
         }
         false
+    }
+
+    fn hold(&mut self, now: Time) {
+        self.held_until = self.asked_at + HELD_FOR;
+        self.go(LeadStep::Held, now + RENEW_EVERY);
     }
 
     fn lose(&mut self) {

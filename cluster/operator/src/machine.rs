@@ -119,11 +119,11 @@ impl Operator {
             return None;
         }
         if now >= self.leading.due() {
-            let call = self.leading.call(&self.asks)?;
+            let call = self.leading.call(&self.asks, now)?;
             self.asked = Some(Asked::Lease);
             return Some(call);
         }
-        if !self.leading.is_held() {
+        if !self.leading.may_act(now) {
             return None;
         }
         if now >= self.lists_at {
@@ -223,7 +223,7 @@ impl Operator {
             return Time::MAX;
         }
         let lease = self.leading.due();
-        if !self.leading.is_held() {
+        if !self.leading.may_act(moment.now) {
             return lease;
         }
         let tests = self.tests.values().filter_map(|entry| Some(entry.ask(moment)?.0));
@@ -244,6 +244,7 @@ impl Operator {
             self.orders.push_back(Order::Yield);
         }
         self.was_held = self.leading.is_held();
+        self.start_queued(moment);
     }
 
     fn list_at(&mut self, at: Time) {
@@ -319,7 +320,7 @@ impl Operator {
 
     /// Runs those that wait for longest, as long as there may be more.
     fn start_queued(&mut self, moment: Moment) {
-        if !self.leading.is_held() {
+        if !self.leading.may_act(moment.now) {
             return;
         }
         let running = self.tests.values().filter(|entry| entry.is_run).count();

@@ -54,6 +54,8 @@ pub struct Setting {
     pub breaks: u64,
     /// When operators die: at a call of this number, sent or not; and when another takes its place.
     pub deaths: Vec<(u32, bool, Duration)>,
+    /// When the first operator stands still, and for how long.
+    pub stall: Option<(Duration, Duration)>,
 }
 
 enum Event {
@@ -66,6 +68,8 @@ enum Event {
     Made(usize),
     Deleted(usize),
     Wiped(usize),
+    /// The first operator stands still no more.
+    Wakes,
 }
 
 /// A test that is run: by the stub.
@@ -93,6 +97,8 @@ pub struct Seen {
     pub faults: Vec<String>,
     /// The verdicts that its status had, one after the other.
     pub verdicts: Vec<String>,
+    /// Since when its status says that it is over; none while somebody took that away.
+    over_since: Option<Time>,
 }
 
 pub struct World {
@@ -111,8 +117,12 @@ pub struct World {
     pub calls: u32,
     pub deaths: usize,
     pub says: Vec<String>,
+    /// How often one found that another has its place.
+    pub yields: usize,
     /// Up to where the history was looked at.
     looked: usize,
+    /// What happened up to this version is forgotten: nobody can watch from one before it.
+    forgotten: u64,
     events: BinaryHeap<Reverse<(Time, u64)>>,
     what: BTreeMap<u64, Event>,
     order: u64,
@@ -133,7 +143,9 @@ impl World {
             calls: 0,
             deaths: 0,
             says: Vec::new(),
+            yields: 0,
             looked: 0,
+            forgotten: 0,
             events: BinaryHeap::new(),
             what: BTreeMap::new(),
             order: 0,
@@ -147,6 +159,9 @@ impl World {
             if let Some(at) = test.wiped {
                 world.after(at, Event::Wiped(number));
             }
+        }
+        if let Some((from, span)) = world.setting.stall {
+            world.after(from + span, Event::Wakes);
         }
         for _ in 0..world.setting.operators {
             let ms = world.random.up_to(2_000);
@@ -172,7 +187,8 @@ impl World {
             while self.act() {}
             self.look();
             let moment = self.moment();
-            let deadlines = self.processes.iter().flatten().map(|one| one.operator.next_deadline(moment));
+            let acting = self.processes.iter().enumerate().filter(|(number, _)| !self.is_stalled(*number));
+            let deadlines = acting.filter_map(|(_, one)| Some(one.as_ref()?.operator.next_deadline(moment)));
             let next = deadlines.fold(Time::MAX, Time::min);
             let next = self.events.peek().map_or(Time::MAX, |Reverse((at, _))| *at).min(next);
             if next > until {
@@ -191,12 +207,18 @@ impl World {
         }
     }
 
+    fn is_stalled(&self, number: usize) -> bool {
+        let since = self.now.since(self.began);
+        number == 0 && self.setting.stall.is_some_and(|(from, span)| since >= from && since < from + span)
+    }
+
     /// Follows what became of tests in the store.
     fn look(&mut self) {
         for (_, kind, object) in &self.store.history[self.looked..] {
             let uid = object["metadata"]["uid"].as_str().expect("a number");
             let seen = self.seen.entry(uid.to_owned()).or_default();
             let verdict = object["status"]["verdict"].as_str();
+            seen.over_since = verdict.map(|_| seen.over_since.unwrap_or(self.now));
             let is_new = seen.verdicts.last().map(String::as_str) != verdict;
             if let Some(verdict) = verdict.filter(|_| *kind == "MODIFIED" && is_new) {
                 seen.verdicts.push(verdict.to_owned());
@@ -231,6 +253,7 @@ impl World {
                 }
             }
             Event::Run(number, uid, step) => self.go_on(number, &uid, step),
+            Event::Wakes => {}
             Event::Made(number) => self.make(number),
             Event::Deleted(number) => self.delete(number),
             Event::Wiped(number) => {
@@ -299,6 +322,9 @@ impl World {
 
     fn act_process(&mut self, number: usize) -> bool {
         let moment = self.moment();
+        if self.is_stalled(number) {
+            return false;
+        }
         let Some(one) = self.processes[number].as_mut() else { return false };
         if let Some(order) = one.operator.poll_order() {
             self.on_order(number, order);
@@ -334,8 +360,10 @@ impl World {
         let (watched, next) = match (broken, self.random.up_to(1)) {
             (false, _) => (Watched::Event(json!({ "type": kind, "object": object })), Some((watch, version))),
             (true, 0) => (Watched::Ended, None),
-            // What came after this version is forgotten.
-            (true, _) => (Watched::Event(json!({ "type": "ERROR", "object": { "code": 410 } })), None),
+            (true, _) => {
+                self.forgotten = self.store.version();
+                (too_old(), None)
+            }
         };
         if let Some(one) = self.processes[number].as_mut() {
             one.watch = next;
@@ -358,6 +386,11 @@ impl World {
                 if before.is_some() {
                     seen.faults.push("started twice".to_owned());
                 }
+                // What was told last may be on its way yet.
+                let late = Duration::from_millis(3 * self.setting.delay);
+                if seen.over_since.is_some_and(|since| self.now > since + late) {
+                    seen.faults.push("run when it was over".to_owned());
+                }
                 self.after(Duration::from_millis(10), Event::Run(number, uid, 0));
             }
             Order::Release { uid } => {
@@ -372,11 +405,18 @@ impl World {
             }
             Order::Watch { number: watch, path } => {
                 let version = path.split("resourceVersion=").nth(1).and_then(|text| text.parse().ok());
-                assert!(version.is_some_and(|version: u64| version <= self.store.version()), "{path}");
-                one.watch = version.map(|version| (watch, version));
+                let version: u64 = version.expect("a version");
+                assert!(version <= self.store.version(), "{path}");
+                if version >= self.forgotten {
+                    one.watch = Some((watch, version));
+                } else {
+                    let ms = self.setting.delay / 2;
+                    self.after(Duration::from_millis(1 + ms), Event::Watched(number, watch, too_old()));
+                }
             }
             Order::Say(words) => self.says.push(words),
             Order::Yield => {
+                self.yields += 1;
                 self.die(number, Duration::from_secs(1));
             }
         }
@@ -430,9 +470,9 @@ impl World {
             }
             // Until what it came to is told, or for a minute.
             waited => {
-                // With eight tries of which a quarter is in vain.
+                // With eight tries of which a quarter is in vain; an operator that stands still has none.
                 let is_over = run.is_released || waited > RELEASE_WAITS;
-                if is_over && !run.is_released {
+                if is_over && !run.is_released && self.setting.stall.is_none() {
                     self.seen.entry(uid.to_owned()).or_default().faults.push("nobody let it go".to_owned());
                 }
                 (None, 50, if is_over { 5 } else { waited.max(5) + 1 })
@@ -448,4 +488,9 @@ impl World {
     pub fn runs(&self) -> usize {
         self.processes.iter().flatten().map(|one| one.runs.len()).sum()
     }
+}
+
+/// That what came after the version of a watch is forgotten.
+fn too_old() -> Watched {
+    Watched::Event(json!({ "type": "ERROR", "object": { "kind": "Status", "code": 410 } }))
 }
