@@ -7,9 +7,11 @@ run=$KUBE_DIR/run
 [ -d "$run" ] || exit 0
 # Only processes that are what was started: their numbers may be others' by now.
 ours() {
-    for pid in $(cat "$run/pids" 2>/dev/null); do
-        tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q -e "$KUBE_DIR" -e "cluster/node.sh" && echo "$pid"
-    done
+    [ -e "$run/pids" ] || return 0
+    while read -r pid; do
+        [ -e "/proc/$pid/cmdline" ] || continue
+        tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q -e "$KUBE_DIR" -e "cluster/node.sh" && echo "$pid"
+    done <"$run/pids"
 }
 for pid in $(ours); do kill "$pid" 2>/dev/null; done
 tries=0

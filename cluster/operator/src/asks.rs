@@ -74,12 +74,23 @@ impl Asks {
         )
     }
 
-    /// By the test's number, so that another of its name keeps its own.
-    pub fn tell_status(&self, test: Named<'_>, status: &Value) -> Call {
+    /// Is this test the one of its name yet, and of which version?
+    pub fn see_test(&self, test: Named<'_>) -> Call {
+        call(Method::Get, format!("{}/{}", self.tests(), test.name), None)
+    }
+
+    /// By the version that was seen, so that another of its name, which was made since, keeps its own: of a status a
+    /// server does not compare the number of the object (`uid`).
+    pub fn tell_status(&self, test: Named<'_>, version: &str, status: &Value) -> Call {
         let object = json!({
             "apiVersion": VERSION,
             "kind": "LoadTest",
-            "metadata": { "name": test.name, "namespace": self.namespace, "uid": test.uid },
+            "metadata": {
+                "name": test.name,
+                "namespace": self.namespace,
+                "uid": test.uid,
+                "resourceVersion": version,
+            },
             "status": status,
         });
         let path = format!("{}/{}/status?fieldManager={MANAGER}&force=true", self.tests(), test.name);

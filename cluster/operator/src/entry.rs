@@ -41,6 +41,8 @@ pub(crate) enum EntryStage {
 /// What is asked for a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum EntryAsk {
+    /// It was changed: is it this one yet?
+    See,
     /// Its result is kept.
     Result,
     /// Its status is told.
@@ -84,6 +86,10 @@ pub(crate) struct Entry {
     /// When it was made, as it is written: who was first is run first.
     pub made: String,
     generation: i64,
+    /// The version that was seen last.
+    version: String,
+    /// Whether that is not the last one any more.
+    is_changed: bool,
     /// What it is to be: without what the cluster says of it.
     pub object: Value,
     /// How long it stays when it is over.
@@ -124,6 +130,8 @@ impl Entry {
             uid,
             made: text("creationTimestamp").unwrap_or_default(),
             generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
+            version: text("resourceVersion").unwrap_or_default(),
+            is_changed: false,
             ttl: spec["ttlSecondsAfterFinished"].as_u64(),
             object: json!({
                 "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata, "spec": spec,
@@ -173,6 +181,7 @@ impl Entry {
     /// It was seen again: answers whether another operator says that it is over.
     pub fn on_seen(&mut self, object: &Value) -> bool {
         let status = &object["status"];
+        self.note_version(object);
         if self.stage != EntryStage::Complete && TestStatus::read(status).holds(ConditionKind::Complete) {
             self.status = TestStatus::read(status);
             (self.stage, self.is_told, self.is_adopted) = (EntryStage::Complete, true, true);
@@ -183,6 +192,13 @@ impl Entry {
         self.is_told &= is_told;
         self.is_another_seen |= !is_told;
         false
+    }
+
+    fn note_version(&mut self, object: &Value) {
+        if let Some(version) = object["metadata"]["resourceVersion"].as_str() {
+            version.clone_into(&mut self.version);
+            self.is_changed = false;
+        }
     }
 
     /// It is run from now on.
@@ -267,6 +283,9 @@ impl Entry {
             return None;
         }
         let now = |ask| Some((self.due, ask));
+        if self.is_changed {
+            return now(EntryAsk::See);
+        }
         if self.result.is_some() {
             return now(EntryAsk::Result);
         }
@@ -288,8 +307,9 @@ impl Entry {
 
     pub fn call(&self, asks: &Asks, ask: &EntryAsk) -> Option<Call> {
         Some(match ask {
+            EntryAsk::See => asks.see_test(self.named()),
             EntryAsk::Result => asks.keep_result(self.named(), self.result.as_deref()?),
-            EntryAsk::Status => asks.tell_status(self.named(), &self.status.json(self.generation)),
+            EntryAsk::Status => asks.tell_status(self.named(), &self.version, &self.status.json(self.generation)),
             EntryAsk::Event => asks.tell_event(self.named(), self.events.front()?),
             EntryAsk::SeeJob => asks.see_job(self.named()),
             EntryAsk::DeleteJob(uid) => asks.delete_job(self.named(), uid),
@@ -308,9 +328,12 @@ impl Entry {
     fn on_done(&mut self, ask: &EntryAsk, found: &Value, moment: Moment) -> Told {
         (self.due, self.pause, self.is_in_trouble) = (moment.now, PAUSES.0, false);
         match ask {
+            EntryAsk::See if found["metadata"]["uid"] != self.uid.as_str() => return Told::Gone,
+            EntryAsk::See => self.note_version(found),
             EntryAsk::Result => self.result = None,
             // It may have become another while the answer was on its way.
             EntryAsk::Status => {
+                self.note_version(found);
                 self.is_told = self.status.is_told_by(&found["status"]) && !self.is_another_seen;
                 self.is_another_seen = false;
                 if !self.is_told {
@@ -348,7 +371,13 @@ impl Entry {
                     self.due = moment.now;
                 }
             }
-            EntryAsk::Status | EntryAsk::DeleteTest if is_gone => return Told::Gone,
+            // It was changed meanwhile, or is another of its name.
+            EntryAsk::Status if why.is_conflict() => {
+                self.is_changed = true;
+                self.due = moment.now + PAUSES.0;
+                return Told::Nothing;
+            }
+            EntryAsk::See | EntryAsk::Status | EntryAsk::DeleteTest if is_gone => return Told::Gone,
             EntryAsk::SeeJob | EntryAsk::DeleteJob(_) if is_gone => {
                 (self.tidying, self.due) = (Tidying::Done, moment.now);
             }

@@ -90,7 +90,8 @@ impl Store {
     fn apply(&mut self, path: &str, applied: &Value) -> Result<Value, ApiError> {
         let Some(path) = path.strip_suffix("/status") else { return Ok(self.put(path, applied.clone())) };
         let mut found = self.objects.get(path).cloned().ok_or_else(|| refused(404))?;
-        if found["metadata"]["uid"] != applied["metadata"]["uid"] {
+        // A server does not compare the number of an object (`uid`) of which a status is applied.
+        if found["metadata"]["resourceVersion"] != applied["metadata"]["resourceVersion"] {
             return Err(refused(409));
         }
         if found["status"] == applied["status"] {

@@ -235,7 +235,8 @@ impl State {
             None => (path, body),
             Some(path) => match self.objects.get(path).cloned() {
                 None => return (404, refusal("NotFound")),
-                Some(found) if found["metadata"]["uid"] != body["metadata"]["uid"] => {
+                // Of a status it does not compare the number (`uid`).
+                Some(found) if found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"] => {
                     return (409, refusal("Conflict"));
                 }
                 Some(mut found) => {
