@@ -10,7 +10,7 @@ use semantics::{Form, Known, Method, Offsets, Request, Status, authority, number
 /// How much a head may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadLimits {
-    /// Bytes of the request line. Beyond: 414.
+    /// Bytes of the request line, beyond: 414; and of a crumb of cookies, beyond: 431.
     pub line: u16,
     /// Bytes of the image. Beyond: 431.
     pub bytes: u16,
@@ -81,6 +81,8 @@ pub(crate) struct HeadReader<'a> {
     fields: u16,
     /// The request line is written.
     has_line: bool,
+    /// Host came beside `:authority`: once, as with nginx.
+    has_host_beside: bool,
     fault: Option<HeadFault>,
     facts: HeadFacts,
 }
@@ -105,6 +107,7 @@ impl<'a> HeadReader<'a> {
             pseudo: [None; 4],
             fields: 0,
             has_line: false,
+            has_host_beside: false,
             fault: None,
             facts: HeadFacts { length: None, priority: None },
         }
@@ -258,6 +261,9 @@ impl<'a> HeadReader<'a> {
             return self.write(b"host", value);
         }
         let (start, end) = self.pseudo[AUTHORITY].ok_or(BAD)?;
+        if core::mem::replace(&mut self.has_host_beside, true) {
+            return Err(BAD);
+        }
         let same = self.memory.pseudo.get(start..end).is_some_and(|told| told.eq_ignore_ascii_case(value));
         if same { Ok(()) } else { Err(BAD) }
     }
@@ -265,6 +271,10 @@ impl<'a> HeadReader<'a> {
     /// RFC 9113 section 8.2.3: crumbs are one field.
     fn cookie(&mut self, value: &[u8]) -> Result<(), HeadFault> {
         let HeadParts { image, cookies, .. } = &mut *self.memory;
+        // Together they may be longer than a field may.
+        if b"cookie: ".len() + value.len() + 2 > usize::from(self.limits.line) {
+            return Err(TOO_LARGE);
+        }
         if image.len() + cookies.len() + value.len() + 12 > usize::from(self.limits.bytes) {
             return Err(TOO_LARGE);
         }
