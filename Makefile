@@ -43,7 +43,7 @@ ENGINE ?= $(shell command -v docker || command -v podman || echo docker)
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build try install uninstall deb image test-deb test-image test-cluster demo test test-vm bench soak
+.PHONY: help build try install uninstall deb image test-deb test-image demo test test-vm bench soak
 .PHONY: fuzz-libfuzzer format lint tidy deny audit rfc man docs
 
 help: ## say what there is
@@ -86,10 +86,6 @@ test-deb: deb ## install the package in a copy of this machine: serve, rotate lo
 test-image: ## build both images with the program that is built, run them, reload, stop
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@$(SUDO) scripts/test-image.sh $(NEARSIDE) || [ $$? = 77 ]
-
-# The cluster is made once: sixteen minutes of a processor (testing/cluster/prepare.sh).
-test-cluster: build ## load by many workers in a real Kubernetes of two nodes, made on this machine
-	@$(SUDO) scripts/test-cluster.sh $(NEARSIDE) || [ $$? = 77 ]
 
 demo: ## measure Nearside versus nginx: two tables, and out/demo/report.html
 	@scripts/need.sh demo

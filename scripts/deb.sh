@@ -31,6 +31,7 @@ chmod 755 "$tree"
 DESTDIR=$tree PREFIX=/usr "$here/scripts/install.sh" "$program" >/dev/null
 tools=$(dirname "$program")/nearside-tools
 cluster=$(dirname "$program")/nearside-cluster
+[ -x "$cluster" ] || { echo "deb: $cluster is missing: make build" >&2; exit 1; }
 strip --strip-unneeded "$tree/usr/bin/nearside" "$tree/usr/lib/nearside/nearside-tools" \
     "$tree/usr/lib/nearside/nearside-cluster"
 # Where Debian 12 has units.
