@@ -22,7 +22,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # DPDK=1 builds with the distribution's DPDK.
 DPDK ?=
-WITH_DPDK := $(if $(DPDK),--features dpdk)
+WITH_DPDK := $(if $(DPDK),--features cli/dpdk)
+# All three programs: nearside, nearside-tools and nearside-cluster.
+PROGRAMS := --package cli --package command
 # Tests and lints are with DPDK wherever there is one, in one build of the
 # workspace: testing/interop asks in the same way. The shell asks, at each
 # command: make would ask before the first, which may install it.
@@ -50,20 +52,21 @@ SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 22
 
-build: ## build both programs: target/release/nearside and nearside-tools; with DPDK=1 for --link dpdk:…
+build: ## build the programs: target/release/nearside, nearside-tools and -cluster; with DPDK=1 for --link dpdk:…
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(NEARSIDE)"
-	@scripts/build.sh --package cli --locked $(WITH_DPDK)
+	@scripts/build.sh $(PROGRAMS) --locked $(WITH_DPDK)
 
 # Without optimization of the whole program: not what is measured or installed.
-try: ## build both programs soon, to try them or to work on them: target/try/nearside and nearside-tools
+try: ## build the programs soon, to try them or to work on them: target/try/nearside, nearside-tools and -cluster
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(TARGET)/try/nearside"
-	@PROFILE=try scripts/build.sh --package cli --locked $(WITH_DPDK)
-	@echo "$(TARGET)/try/nearside and nearside-tools lie side by side; make build makes those that are measured"
+	@PROFILE=try scripts/build.sh $(PROGRAMS) --locked $(WITH_DPDK)
+	@echo "$(TARGET)/try/nearside, nearside-tools and nearside-cluster lie side by side;" \
+		"make build makes those that are measured"
 
 # What is there is installed as it is: sudo need not build.
-install: ## install both programs, manual, documents, completions and units below PREFIX (/usr/local), in DESTDIR if set
+install: ## install the programs, manual, documents, completions and units below PREFIX (/usr/local), in DESTDIR if set
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install.sh $(NEARSIDE)
 
