@@ -12,7 +12,7 @@
 use crate::half::KernelHalf;
 use crate::net::Sockets;
 use crate::routes::{ConnectBy, ConnectRoutes};
-use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, PathFigures, Receiving, Wake};
+use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, PathFigures, Receiving, SendFileError, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
@@ -342,6 +342,13 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
         match self.side(id) {
             Side::Own(id) => self.own.secure(id, layer),
             Side::Kernel => self.kernel.secure(id, layer),
+        }
+    }
+
+    fn send_file_error(&self, id: ConnId) -> Option<SendFileError> {
+        match self.side(id) {
+            Side::Own(id) => self.own.send_file_error(id),
+            Side::Kernel => self.kernel.send_file_error(id),
         }
     }
 

@@ -155,8 +155,9 @@ pub(crate) fn on_flushed<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, bef
         Sent::All => {}
         Sent::Blocked => conn.flags.set(Flags::BLOCKED),
         Sent::Spent => net.go_on(id),
-        Sent::Truncated => {
+        Sent::Truncated(fault) => {
             net.counters.files_truncated += 1;
+            net.file_errors.push((id, fault));
             net.end(id, Closed::Aborted);
         }
         Sent::Unsealed => {
@@ -483,6 +484,9 @@ fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot:
     }
     driver.close(fd, flags);
     app.on_close(net, id, why);
+    if !net.file_errors.is_empty() {
+        net.file_errors.retain(|(whose, _)| *whose != id);
+    }
     net.table.release(slot);
 }
 

@@ -16,7 +16,7 @@ use crate::send::BUDGET;
 use crate::steer::WorkCounter;
 use crate::table::{Flags, Queue, Table};
 use crate::timers::Timers;
-use app::{Body, Closed, ConnId, ConnectError, Net, PathFigures, Receiving, Sources};
+use app::{Body, Closed, ConnId, ConnectError, Net, PathFigures, Receiving, SendFileError, Sources};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use rope::QueueFull;
@@ -35,6 +35,8 @@ pub struct Sockets {
     pub(crate) dirty: Vec<u32>,
     /// Slots that are over, and why.
     pub(crate) over: Vec<(u32, Closed)>,
+    /// Of these, those that are over for a file that could not be sent to its end.
+    pub(crate) file_errors: Vec<(ConnId, SendFileError)>,
     /// Connections to be offered their held bytes again.
     pub(crate) resumed: Vec<ConnId>,
     /// Connections that we opened, and that no engine watches yet.
@@ -72,6 +74,7 @@ impl Sockets {
             timers: Timers::new(now),
             dirty: Vec::new(),
             over: Vec::new(),
+            file_errors: Vec::new(),
             resumed: Vec::new(),
             fresh: Vec::new(),
             again: Vec::new(),
@@ -312,6 +315,10 @@ impl Net for Sockets {
         if let Some(conn) = self.table.get_mut(id) {
             conn.flags.clear(Flags::UNHEARD);
         }
+    }
+
+    fn send_file_error(&self, id: ConnId) -> Option<SendFileError> {
+        self.file_errors.iter().find(|(whose, _)| *whose == id).map(|(_, fault)| *fault)
     }
 
     fn was_cut(&self, id: ConnId) -> bool {

@@ -7,7 +7,7 @@ use crate::option;
 use crate::secured::{Due, Records, Secured};
 use crate::send::Sent;
 use crate::table::{Flags, Socket};
-use app::ConnId;
+use app::{ConnId, SendFileError};
 use core::time::Duration;
 use rope::{GATHER, Gathered};
 use rustix::io::{Errno, pread};
@@ -155,7 +155,7 @@ fn send_sealed(conn: &mut Socket, secured: &mut Secured, counters: &mut Counters
             let gathered = conn.queue.gather(&mut pieces, clear);
             if gathered.pieces == 0 {
                 // Files are not queued before a handshake is over.
-                return Some(Sent::Truncated);
+                return Some(Sent::Truncated(SendFileError { call: "sendfile()", errno: None, at: 0 }));
             }
             (gather_and_send(fd, &pieces, gathered), gathered.bytes)
         } else {
@@ -278,14 +278,14 @@ fn seal_one(conn: &mut Socket, secured: &mut Secured, records: &mut Records, now
     {
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(most - len).min(text.len());
         match read_at(file, &mut text[..wanted], offset) {
-            Some(read) => {
+            Ok(read) => {
                 parts[count] = &text[..read];
                 count += 1;
                 len += read;
             }
-            None => {
+            Err(errno) => {
                 records.text = text;
-                return Err(Sent::Truncated);
+                return Err(Sent::Truncated(SendFileError { call: "pread()", errno, at: offset }));
             }
         }
     }
@@ -299,13 +299,13 @@ fn seal_one(conn: &mut Socket, secured: &mut Secured, records: &mut Records, now
 
 /// Bytes of a file, as many as there are wanted: read, and not mapped, because a file that
 /// is cut short meanwhile would end the process. `None` if there are none.
-fn read_at<Fd: std::os::fd::AsFd>(file: Fd, into: &mut [u8], offset: u64) -> Option<usize> {
+fn read_at<Fd: std::os::fd::AsFd>(file: Fd, into: &mut [u8], offset: u64) -> Result<usize, Option<i32>> {
     loop {
         match pread(&file, &mut *into, offset) {
-            Ok(0) => return None,
-            Ok(read) => return Some(read),
+            Ok(0) => return Err(None),
+            Ok(read) => return Ok(read),
             Err(Errno::INTR) => {}
-            Err(_) => return None,
+            Err(why) => return Err(Some(why.raw_os_error())),
         }
     }
 }

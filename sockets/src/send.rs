@@ -2,6 +2,7 @@
 
 use crate::counters::Counters;
 use crate::table::{Flags, Socket};
+use app::SendFileError;
 use rope::{Front, GATHER};
 use rustix::fs::sendfile;
 use rustix::io::Errno;
@@ -27,7 +28,7 @@ pub(crate) enum Sent {
     /// The budget is spent: go on in the next pass.
     Spent,
     /// A file was shorter than what was to be sent of it, or cannot be read.
-    Truncated,
+    Truncated(SendFileError),
     /// What secures the connection made no record of it.
     Unsealed,
     /// The connection takes nothing any more.
@@ -69,7 +70,7 @@ fn send_slices(conn: &mut Socket, (budget, no_push): (usize, bool), counters: &m
                 let asked = usize::try_from(len).unwrap_or(usize::MAX).min(left);
                 let mut at = offset;
                 match sendfile(fd, file, Some(&mut at), asked) {
-                    Ok(0) => return Sent::Truncated,
+                    Ok(0) => return Sent::Truncated(SendFileError { call: "sendfile()", errno: None, at: offset }),
                     // Less may be for want of room, or of file: the next call
                     // tells which.
                     Ok(n) => {
@@ -78,7 +79,10 @@ fn send_slices(conn: &mut Socket, (budget, no_push): (usize, bool), counters: &m
                     }
                     Err(e) if is_connections(e) => Err(e),
                     // The file's: it cannot be read, or not by sendfile(2).
-                    Err(_) => return Sent::Truncated,
+                    Err(why) => {
+                        let errno = Some(why.raw_os_error());
+                        return Sent::Truncated(SendFileError { call: "sendfile()", errno, at: offset });
+                    }
                 }
             }
             (_, Some(fd)) => send_memory(conn, fd, left, no_push),

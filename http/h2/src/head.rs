@@ -4,7 +4,7 @@
 use crate::priority::StreamPriority;
 use core::ops::ControlFlow;
 use hpack::{HeaderField, Scratch};
-use semantics::scan::{are_field_bytes, is_token, split_target};
+use semantics::scan::{are_field_bytes, is_lower_token, is_token, split_target};
 use semantics::{Form, Known, Method, Offsets, Request, Status, authority, number};
 
 /// How much a head may be.
@@ -117,6 +117,7 @@ impl<'a> HeadReader<'a> {
     pub fn field(&mut self, field: HeaderField<'_>) -> ControlFlow<()> {
         let taken = match field.name {
             [b':', name @ ..] => self.pseudo_field(name, field.value),
+            name if self.has_line => self.plain_field(name, field.value),
             name => self.line().and_then(|()| self.plain_field(name, field.value)),
         };
         self.fault = taken.err();
@@ -216,7 +217,7 @@ impl<'a> HeadReader<'a> {
     }
 
     fn plain_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
-        if !is_plain_name(name) || !is_plain_value(value) {
+        if !is_lower_token(name) || !is_plain_value(value) {
             return Err(BAD);
         }
         self.fields += 1;
@@ -374,11 +375,6 @@ fn is_scheme(scheme: &[u8]) -> bool {
     matches!(scheme, b"https" | b"http")
         || scheme.first().is_some_and(u8::is_ascii_alphabetic)
             && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
-}
-
-/// RFC 9113 section 8.2.1: a token without upper-case letters.
-pub(crate) fn is_plain_name(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| is_token(*byte) && !byte.is_ascii_uppercase())
 }
 
 /// RFC 9113 section 8.2.1: no line ends, no NUL, no blanks around it; nor other control bytes

@@ -14,8 +14,7 @@ pub const MAX_RANGES: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(clippy::large_enum_variant, reason = "boxing would allocate per request; it lives on the stack of one call")]
 pub enum Ranges {
-    /// No range applies: not in bytes, malformed, overlapping, or more than is
-    /// reasonable. Serve the whole representation.
+    /// No range applies: not in bytes, malformed, or more than is reasonable. Serve the whole representation.
     Whole,
     /// Serve these with 206: one part plainly, several as
     /// `multipart/byteranges`.
@@ -25,8 +24,8 @@ pub enum Ranges {
     Unsatisfiable,
 }
 
-/// At least one range, none empty, each within the representation, none
-/// overlapping another, in the order asked for.
+/// At least one range, none empty, each within the representation, no more bytes than that has, in the order
+/// asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parts {
     ranges: [(u64, u64); MAX_RANGES],
@@ -55,10 +54,9 @@ impl Parts {
 
 /// Reads a Range field's value for a representation of `length` bytes.
 ///
-/// Ranges that lie outside are left out. To overlapping ones, more than
-/// [`MAX_RANGES`], or so many that they cover more than the representation,
-/// the answer is `Whole`, which costs least and is always right (RFC 9110
-/// sections 14.2 and 17.15).
+/// Ranges that lie outside are left out. To more than [`MAX_RANGES`], or such as have more bytes together than
+/// the representation, as overlapping ones may, the answer is `Whole`, which costs least and is always right
+/// (RFC 9110 sections 14.2 and 17.15).
 #[must_use]
 pub fn parse(value: &[u8], length: u64) -> Ranges {
     // Section 14.1: range units are case-insensitive.
@@ -86,7 +84,7 @@ pub fn parse(value: &[u8], length: u64) -> Ranges {
     match (asked, parts.count) {
         (0, _) => Ranges::Whole,
         (_, 0) => Ranges::Unsatisfiable,
-        _ if overlaps(&parts) => Ranges::Whole,
+        _ if exceeds(&parts, length) => Ranges::Whole,
         _ => Ranges::Partial(parts),
     }
 }
@@ -120,11 +118,9 @@ fn position(digits: &[u8]) -> Option<u64> {
     valid.then(|| number::parse(digits).unwrap_or(u64::MAX))
 }
 
-fn overlaps(parts: &Parts) -> bool {
-    let mut sorted = parts.ranges;
-    let sorted = &mut sorted[..parts.len()];
-    sorted.sort_unstable();
-    sorted.windows(2).any(|pair| pair[0].1 > pair[1].0)
+/// Whether there are more bytes in them than in the representation: some are there twice.
+fn exceeds(parts: &Parts, length: u64) -> bool {
+    parts.iter().map(|range| range.end - range.start).try_fold(0_u64, u64::checked_add).is_none_or(|all| all > length)
 }
 
 #[cfg(test)]

@@ -177,6 +177,17 @@ impl Wake {
     }
 }
 
+/// Why a file that was queued is not sent to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SendFileError {
+    /// The call that told: `sendfile()` or `pread()`.
+    pub call: &'static str,
+    /// What the system said (errno(3)); none where the file is shorter than what was to be sent of it.
+    pub errno: Option<i32>,
+    /// Where in the file.
+    pub at: u64,
+}
+
 /// How TCP has found the path of a connection, in the units of Linux's `TCP_INFO` (tcp(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathFigures {
@@ -362,6 +373,13 @@ pub trait Net {
     fn was_broken(&self, id: ConnId) -> bool {
         let _ = id;
         false
+    }
+
+    /// Why the connection is ended for a file that was queued ([`Net::send_file`]), while [`App::on_close`] is
+    /// told of that; none by default.
+    fn send_file_error(&self, id: ConnId) -> Option<SendFileError> {
+        let _ = id;
+        None
     }
 
     /// The peer's address; `None` for a Unix socket.

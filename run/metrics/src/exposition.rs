@@ -31,6 +31,8 @@ struct PageSource {
     lifecycle: Arc<Lifecycle>,
     /// The place of what says whether a link is up.
     link_up: Option<usize>,
+    /// And of what says for how long the file system has answered nothing.
+    file_silence: Option<usize>,
 }
 
 /// Labels of a sample.
@@ -42,8 +44,9 @@ impl Exposition {
     #[must_use]
     pub fn new(reader: Reader, lifecycle: Arc<Lifecycle>) -> Self {
         let catalogue = Catalogue::of(reader.metrics());
-        let link_up = reader.metrics().iter().position(|(name, _)| name == "link.up");
-        let page = Arc::new(PageSource { reader, catalogue, lifecycle, link_up });
+        let place = |wanted: &str| reader.metrics().iter().position(|(name, _)| name == wanted);
+        let (link_up, file_silence) = (place("link.up"), place("app.file_silence"));
+        let page = Arc::new(PageSource { reader, catalogue, lifecycle, link_up, file_silence });
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Arc::clone(&page)));
         Self { page, registry }
@@ -90,7 +93,8 @@ impl PageSource {
     fn ready(&self) -> Result<(), String> {
         let snapshot = self.snapshot();
         let up = snapshot.silos.iter().filter_map(|silo| Some(*silo.values.get(self.link_up?)? != 0));
-        self.lifecycle.ready(&snapshot, up)
+        let silence = snapshot.silos.iter().filter_map(|silo| silo.values.get(self.file_silence?).copied());
+        self.lifecycle.ready(&snapshot, up, silence)
     }
 
     fn of_process(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

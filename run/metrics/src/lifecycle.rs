@@ -22,6 +22,9 @@ pub enum Readiness {
 #[derive(Debug)]
 pub struct Lifecycle(AtomicU8);
 
+/// Seconds for which a file system may answer nothing before nobody is to be sent to who waits for it.
+const FILES_SILENT: u64 = 5;
+
 /// A silo or worker that publishes nothing for so long does not look up any more.
 /// Those that sleep do every ten seconds.
 const SILENT: Duration = Duration::from_secs(30);
@@ -48,11 +51,17 @@ impl Lifecycle {
     }
 
     /// Why the process is not to be sent clients, if it is not. `up` tells of each
-    /// silo whether its link is; nothing over kernel sockets.
+    /// silo whether its link is; nothing over kernel sockets. `silence` tells of each for how many seconds the
+    /// file system has answered it nothing: one path that hangs beside others that do not is no such silence.
     ///
     /// # Errors
     /// Why; for people.
-    pub fn ready(&self, snapshot: &Snapshot, mut up: impl Iterator<Item = bool>) -> Result<(), String> {
+    pub fn ready(
+        &self,
+        snapshot: &Snapshot,
+        mut up: impl Iterator<Item = bool>,
+        silence: impl Iterator<Item = u64>,
+    ) -> Result<(), String> {
         match self.stage() {
             Readiness::Starting => return Err("it is starting".to_owned()),
             Readiness::Followed => return Err("another process serves in its place".to_owned()),
@@ -60,6 +69,9 @@ impl Lifecycle {
             Readiness::Serving => {}
         }
         alive(snapshot)?;
+        if let Some(longest) = silence.max().filter(|longest| *longest >= FILES_SILENT) {
+            return Err(format!("the file system has answered nothing for {longest} s"));
+        }
         match up.next() {
             Some(false) if !up.any(|up| up) => Err("no link is up".to_owned()),
             _ => Ok(()),
@@ -96,11 +108,13 @@ mod tests {
     fn ready_is_who_serves_and_no_other() {
         let lifecycle = Lifecycle::default();
         let fresh = snapshot(&[Some(Clock.now()), None]);
-        let asked = |up: &[bool]| lifecycle.ready(&fresh, up.iter().copied());
+        let asked = |up: &[bool]| lifecycle.ready(&fresh, up.iter().copied(), [0, FILES_SILENT - 1].into_iter());
         assert!(asked(&[]).unwrap_err().contains("starting"));
         lifecycle.advance(Readiness::Serving);
         assert_eq!((asked(&[]), asked(&[false, true])), (Ok(()), Ok(())));
         assert!(asked(&[false, false]).unwrap_err().contains("link"));
+        let silent = lifecycle.ready(&fresh, [true].into_iter(), [0, 7].into_iter());
+        assert_eq!(silent.unwrap_err(), "the file system has answered nothing for 7 s");
         lifecycle.advance(Readiness::Stopping);
         // There is no way back.
         lifecycle.advance(Readiness::Serving);
@@ -115,6 +129,6 @@ mod tests {
         assert!(told.starts_with("silo 1 has not looked up for 3"), "{told}");
         let lifecycle = Lifecycle::default();
         lifecycle.advance(Readiness::Serving);
-        assert!(lifecycle.ready(&snapshot(&[Some(long_ago)]), core::iter::empty()).is_err());
+        assert!(lifecycle.ready(&snapshot(&[Some(long_ago)]), core::iter::empty(), core::iter::empty()).is_err());
     }
 }

@@ -77,10 +77,11 @@ impl Confinement {
             let own = PathBuf::from(format!("/proc/{}", std::process::id()));
             let Upstreams { connects, abstract_sockets, .. } = *upstreams;
             let allowed = Allowed { lists, connects, abstract_sockets };
-            let ruleset = Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own]), allowed);
-            let written = upstreams.written.iter().map(PathBuf::as_path);
-            match ruleset.and_then(|ruleset| ruleset.writing(written).map(|()| ruleset)) {
-                Ok(ruleset) => {
+            match landlock::version() {
+                Ok(_) => {
+                    let read = folders.iter().map(PathBuf::as_path).chain([&*own]);
+                    let ruleset = Ruleset::reading(read, allowed)?;
+                    ruleset.writing(upstreams.written.iter().map(PathBuf::as_path))?;
                     sealing.ruleset = Some(ruleset);
                     confined.folders = Some(folders);
                     confined.lacking.extend(landlock::open_scopes().map(str::to_owned));

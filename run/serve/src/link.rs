@@ -36,7 +36,7 @@ use host::{Finish, Layout, Losses, Neighbourhood, fleet};
 use own_ports::OwnPorts;
 use path::LinkPath;
 use say::Failure;
-use server::{Server, WallClock};
+use server::{Content, Server, WallClock};
 use serving::ServingSilos;
 use sockets::fleet::Stop;
 use std::path::{Path, PathBuf};
@@ -115,6 +115,7 @@ fn over(
     let stop = Stop::default();
     // Asked while anything can be asked.
     let addresses = addresses(host);
+    tell_of_ring(&plan.server.content);
     let columns = figures.columns().into_iter().map(Some);
     let asked = Asked::new(&orders, plan.signals)?;
     let company = ServingSilos {
@@ -162,6 +163,19 @@ fn over(
         company.tell_left();
         supervised
     })
+}
+
+/// Files that are read as they are sent are read many at a time, where the kernel lets this process.
+fn tell_of_ring(content: &Content) {
+    if matches!(content, Content::Respond(_)) {
+        return;
+    }
+    if let Some(why) = files::why_no_ring() {
+        say::warning(format_args!(
+            "io_uring is not to be had ({why}): large files are read a piece at a time, and a few more where a file \
+             system does not answer"
+        ));
+    }
 }
 
 /// Makes a server once, and drops it: what cannot be is found out before anybody can

@@ -7,6 +7,7 @@
 //! its devices end with the last process in it.
 
 pub mod cable;
+pub mod fuse;
 mod keep_alive;
 mod namespace;
 mod program;

@@ -28,9 +28,10 @@ pub(crate) fn time_of(date: &HttpDate) -> [u8; TIME_LEN] {
     time
 }
 
-/// Everything up to the bytes sent.
-pub(crate) fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'_>) {
+/// Everything up to the bytes sent. Returns where the time stands.
+pub(crate) fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'_>) -> usize {
     out.extend_from_slice(b"{\"time\":");
+    let time_at = out.len();
     out.extend_from_slice(time);
     out.extend_from_slice(b",\"remote_addr\":");
     // Writing to a vector does not fail.
@@ -41,6 +42,7 @@ pub(crate) fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'
     out.extend_from_slice(b",\"request\":");
     put_text(out, Some(line.request));
     drop(write!(out, ",\"status\":{},\"body_bytes_sent\":", line.status));
+    time_at
 }
 
 /// What follows the bytes sent.

@@ -98,11 +98,14 @@ pub struct Line<'a> {
     pub agent: Option<&'a [u8]>,
 }
 
-/// A line of a response that is still being sent: all but the bytes sent.
+/// A line of a response that is still being sent: all but the bytes sent, and when.
 #[derive(Debug)]
 pub struct OpenLine {
     before: Vec<u8>,
     after: Vec<u8>,
+    /// Where in it the time stands.
+    time_at: usize,
+    is_json: bool,
 }
 
 /// The silo's end.
@@ -152,7 +155,13 @@ impl Log {
         self.json = (format == LineFormat::Json).then(|| json::time_of(&HttpDate::from_unix(0)));
     }
 
-    fn put_before(json: Option<&[u8; json::TIME_LEN]>, time: &[u8; TIME_LEN], out: &mut Vec<u8>, line: &Line<'_>) {
+    /// Returns where the time stands.
+    fn put_before(
+        json: Option<&[u8; json::TIME_LEN]>,
+        time: &[u8; TIME_LEN],
+        out: &mut Vec<u8>,
+        line: &Line<'_>,
+    ) -> usize {
         match json {
             Some(time) => json::put_before(out, time, line),
             None => put_before(out, time, line),
@@ -177,17 +186,26 @@ impl Log {
     /// A line to be closed when the response is sent.
     pub fn open_line(&self, line: &Line<'_>) -> OpenLine {
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        Self::put_before(self.json.as_ref(), &self.time, &mut before, line);
+        let time_at = Self::put_before(self.json.as_ref(), &self.time, &mut before, line);
         Self::put_after(self.json.is_some(), &mut after, line);
-        OpenLine { before, after }
+        OpenLine { before, after, time_at, is_json: self.json.is_some() }
     }
 
-    /// Logs a request whose response took time.
+    /// Logs a request whose response took time: that of its end.
     pub fn close_line(&mut self, line: &OpenLine, bytes: u64, now: Time) {
         if !self.handing.has_room(now, |_| ()) {
             return;
         }
-        self.handing.buffer.extend_from_slice(&line.before);
+        let (before, now) = line.before.split_at(line.time_at);
+        let time = match &self.json {
+            Some(time) if line.is_json => &time[..],
+            None if !line.is_json => &self.time[..],
+            // Lines looked otherwise when it was opened.
+            _ => &now[..if line.is_json { json::TIME_LEN } else { TIME_LEN }],
+        };
+        self.handing.buffer.extend_from_slice(before);
+        self.handing.buffer.extend_from_slice(time);
+        self.handing.buffer.extend_from_slice(&now[time.len()..]);
         put_bytes(&mut self.handing.buffer, bytes);
         self.handing.buffer.extend_from_slice(&line.after);
         self.handing.lines += 1;
@@ -252,8 +270,8 @@ fn write(
     }
 }
 
-/// Everything up to the bytes sent, which [`put_bytes`] adds.
-fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'_>) {
+/// Everything up to the bytes sent, which [`put_bytes`] adds. Returns where the time stands.
+fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'_>) -> usize {
     let mut front = [0; 16 + TIME_LEN];
     let mut at = 0;
     match line.peer.map(|peer| peer.ip().to_canonical()) {
@@ -268,11 +286,13 @@ fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'_>) {
         None => out.extend_from_slice(b"- "),
     }
     front[at..at + TIME_LEN].copy_from_slice(time);
+    let time_at = out.len() + at;
     out.extend_from_slice(&front[..at + TIME_LEN]);
     put_text(out, line.request);
     let status = line.status;
     let digit = |value: u16| b'0' + (value % 10) as u8;
     out.extend_from_slice(&[b'"', b' ', digit(status / 100), digit(status / 10), digit(status), b' ']);
+    time_at
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: u64) {

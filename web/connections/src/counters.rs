@@ -59,8 +59,11 @@ app::counters! {
         timeouts_send,
         /// Requests given up because the file system did not answer.
         timeouts_file,
-        /// Times that the file system was found to hang.
+        /// Times that the file system was found to hang, or some of it.
         file_hangs,
+        /// Gauge: whole seconds for which the file system has answered nothing, though it
+        /// was asked.
+        file_silence,
         /// Requests answered with what is in memory, however old, because the
         /// file system hangs.
         stale,

@@ -1,7 +1,7 @@
 //! Whom an exchange is with, and what its carrier has counted.
 
 use crate::{ClientSession, ProxiedAddresses, Transport};
-use app::{ConnId, Net, PathFigures};
+use app::{ConnId, Net, PathFigures, SendFileError};
 use core::net::SocketAddr;
 use core::time::Duration;
 use semantics::date::HttpDate;
@@ -120,6 +120,15 @@ pub enum Gone {
         now: Time,
         /// Those bytes.
         unsent: u64,
+    },
+    /// Its client is cut off, for a file that was queued for it could not be sent to its end.
+    FileFailed {
+        /// The time.
+        now: Time,
+        /// Bytes that were queued and not sent.
+        unsent: u64,
+        /// Why.
+        fault: SendFileError,
     },
     /// Its carrier ended it so, because others need its connection's place: the client did not
     /// leave.

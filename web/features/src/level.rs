@@ -6,6 +6,8 @@
 pub struct ErrorLevel(pub u8);
 
 impl ErrorLevel {
+    /// Something is wrong that somebody should look at.
+    pub const ALERT: Self = Self(2);
     /// What is worse than what clients bring about.
     pub const CRIT: Self = Self(3);
     /// A request fails.

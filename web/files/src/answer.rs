@@ -3,7 +3,7 @@
 use crate::Files;
 use crate::faults::ReadOutcome;
 use crate::ids::{EntryId, WorkId};
-use crate::reader::{ANSWERS_MAX, Done, ReadAnswer, ReadFor, Reader};
+use crate::reader::{ANSWERS_MAX, Done, HANGS, ReadAnswer, ReadFor, Reader};
 use crate::store::{Freshness, Kind, NoEntry};
 use crate::stream::Stream;
 use crate::work::Work;
@@ -32,6 +32,11 @@ const METHODS: MethodRules = MethodRules { answered: &[Method::Get, Method::Head
 
 /// At a limit of ours: a moment's rest.
 const RETRY: &[u8] = b"Retry-After: 1\r\n";
+
+/// Where no answer has come for so long, something that was found before is looked for, and once more after twice
+/// as long, so many times.
+const PROBED_AFTER: Duration = Duration::from_millis(500);
+const PROBES_MAX: u8 = 8;
 
 /// How far a request has come.
 enum Answer {
@@ -104,6 +109,7 @@ impl Handler for Files {
         self.store.sweep();
         self.cuts.sweep();
         self.streams.on_second(second, now);
+        self.counters.file_silence = self.reader.silence(now).as_secs();
     }
 
     /// With one look at a time, each would wait for the reader's thread and for
@@ -161,6 +167,11 @@ impl Files {
         let waits = self.reader.waits(now);
         if self.reader.hangs(now) != self.hangs {
             self.on_hang(replies);
+        }
+        if waits {
+            self.watch_looks(replies, now);
+        } else {
+            self.counters.file_silence = 0;
         }
         // All that are sent are looked at in each turn.
         let due = self.streams.due_after(now);
@@ -246,7 +257,7 @@ impl Files {
             // If the reader has too much to do, the next request asks again.
             Freshness::Check => _ = self.ask(entry, now),
             // Old, but there is nothing newer to be had.
-            Freshness::Wait if self.hangs && self.store.entry(entry).is_in_memory() => {
+            Freshness::Wait if self.is_sent_old(entry) => {
                 self.counters.stale += 1;
                 _ = self.ask(entry, now);
             }
@@ -267,7 +278,7 @@ impl Files {
             Kind::Missing => status(replies, Status::NOT_FOUND, b""),
             Kind::Forbidden | Kind::Unread(_) => status(replies, Status::FORBIDDEN, b""),
             // `Unknown` always waits.
-            Kind::Failed | Kind::Unknown => status(replies, Status::INTERNAL_SERVER_ERROR, b""),
+            Kind::Failed(_) | Kind::Unknown => status(replies, Status::INTERNAL_SERVER_ERROR, b""),
         }
     }
 
@@ -301,14 +312,15 @@ impl Files {
                 Done::Listed { work, listing } => self.on_listed(work, listing),
                 Done::RealPath { work, path, found } => self.on_real_path(work, path, found),
                 Done::Cut { work, outcome } => self.on_cut(work, outcome),
-                Done::Reopened => {}
+                // The reader's own.
+                Done::Reopened(_) | Done::Opened(_) | Done::Unchecked(_) => {}
             }
         }
     }
 
     /// The reader found where `entry` leads: those who waited go on.
     fn on_found<R: Replies + ?Sized>(&mut self, replies: &mut R, entry: EntryId, found: Found) {
-        self.counters.file_errors += u64::from(matches!(found, Found::Failed));
+        self.counters.file_errors += u64::from(matches!(found, Found::Failed(_)));
         let (waiters, changed) = self.store.on_found(entry, found);
         self.counters.cache_refreshes += u64::from(changed);
         // Those who waited may have come after a reload, which is not what was
@@ -336,6 +348,44 @@ impl Files {
             for work in waiters {
                 self.go_on(replies, work, entry);
             }
+        }
+    }
+
+    /// Whether `entry` is sent as it is in memory, however old that is: the file system, or the device that it
+    /// lies on, does not say whether it is still so.
+    pub(crate) fn is_sent_old(&mut self, entry: EntryId) -> bool {
+        (self.hangs || self.store.is_late(entry)) && self.store.entry(entry).is_in_memory()
+    }
+
+    /// While anything is looked for: what takes too long, and whether anything else would be answered.
+    fn watch_looks<R: Replies + ?Sized>(&mut self, replies: &mut R, now: Time) {
+        while let Some(entry) = self.store.next_late(now, HANGS) {
+            self.on_late_look(replies, entry);
+        }
+        let silence = self.reader.silence(now);
+        if silence < PROBED_AFTER {
+            self.probes = 0;
+        } else if self.probes < PROBES_MAX && silence >= PROBED_AFTER * (1 << self.probes) {
+            self.probes += 1;
+            // One that hangs says nothing of the others, if nobody asks for them.
+            if let Some(entry) = self.store.next_probed() {
+                self.ask(entry, now);
+                self.reader.hand_over();
+            }
+        }
+    }
+
+    /// A look takes too long: those who wait for it get what is in memory.
+    #[cold]
+    fn on_late_look<R: Replies + ?Sized>(&mut self, replies: &mut R, entry: EntryId) {
+        self.counters.file_hangs += u64::from(!self.hangs && self.store.late_looks() == 1);
+        if !self.store.entry(entry).is_in_memory() {
+            return;
+        }
+        let waiters = core::mem::take(&mut self.store.entry(entry).waiters);
+        self.counters.stale += waiters.len() as u64;
+        for work in waiters {
+            self.go_on(replies, work, entry);
         }
     }
 

@@ -105,6 +105,11 @@ impl Blocks {
         self.places.len() * (BLOCK + ALIGNMENT)
     }
 
+    /// Whether there is a block in each place: another goes for each that comes.
+    pub fn is_full(&self) -> bool {
+        self.places.len() == self.places_max && self.vacant.is_empty()
+    }
+
     /// What there is of a block; `anew` where whoever asks was not sending it already.
     pub fn find(&mut self, file: &Identity, number: u64, anew: bool) -> Lookup {
         let Some(&at) = self.by_key.get(&(*file, number)) else { return Lookup::Absent };

@@ -2,6 +2,7 @@
 
 use crate::Files;
 use crate::ids::WorkId;
+use exchange::ExchangeId;
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -35,6 +36,12 @@ impl Files {
     /// What failed since this was asked last.
     pub fn next_fault(&mut self) -> Option<FileFault> {
         self.faults.pop_front()
+    }
+
+    /// The path of a file that is being sent to this exchange, which has this mark with us.
+    pub fn streamed_path(&mut self, id: ExchangeId, mark: Option<u32>) -> Option<Arc<[u8]>> {
+        let work = self.works.at(mark?, id)?;
+        Some(Arc::clone(self.works.get(work)?.stream.as_ref()?.source.path()))
     }
 
     pub(crate) fn note_fault(&mut self, work: WorkId, why: Errno) {

@@ -69,7 +69,7 @@ impl From<Errno> for ListError {
 
 impl FileReader {
     /// What is in the folder at `path`.
-    pub(crate) fn list(&mut self, path: &[u8]) -> Listing {
+    pub(crate) fn list(&self, path: &[u8]) -> Listing {
         let folder = self.open_path(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut names = Vec::new();
         for entry in Dir::read_from(&folder)? {
@@ -118,7 +118,7 @@ mod tests {
         std::fs::create_dir_all(folder.join("sub")).expect("a folder");
         std::fs::write(folder.join("file"), b"12345").expect("a file");
         let _ = std::os::unix::fs::symlink("nowhere", folder.join("link"));
-        let mut reader = FileReader::new(&Directory::everything(), HeadWriter::nothing()).expect("a reader");
+        let reader = FileReader::new(&Directory::everything(), HeadWriter::nothing()).expect("a reader");
         let path = folder.to_string_lossy().trim_start_matches('/').as_bytes().to_vec();
         let mut names = reader.list(&path).expect("a listing");
         names.sort_by(|a, b| a.name.cmp(&b.name));

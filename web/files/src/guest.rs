@@ -13,7 +13,7 @@ use crate::reader::{CutOf, Job};
 use crate::store::{Entry, FileHead, Freshness, Kind};
 use crate::stream::{Layout, Rate, RateKept};
 use crate::work::Work;
-use crate::worker::Unread;
+use crate::worker::{LookError, Unread};
 use app::Body;
 use exchange::{Composed, ExchangeId, ExchangeSettings, Meta, Replies};
 use mp4::{Cutter, Span};
@@ -57,8 +57,8 @@ pub enum Lead<'a> {
     Forbidden,
     /// What is there, and may not be read.
     Unread(Unread),
-    /// What could not be looked at; trying again may help.
-    Failed,
+    /// What could not be looked at, and what the system said; trying again may help.
+    Failed(Option<LookError>),
 }
 
 /// Content in memory: a body, and which of its bytes.
@@ -107,7 +107,7 @@ impl Files {
             _ if waited && known => {}
             Freshness::Fresh => {}
             Freshness::Check => _ = self.ask(entry, now),
-            Freshness::Wait if self.hangs && self.store.entry(entry).is_in_memory() => {
+            Freshness::Wait if self.is_sent_old(entry) => {
                 self.counters.stale += 1;
                 _ = self.ask(entry, now);
             }
@@ -237,7 +237,8 @@ impl Files {
             Kind::Missing => Lead::Missing,
             Kind::Forbidden => Lead::Forbidden,
             Kind::Unread(what) => Lead::Unread(*what),
-            Kind::Failed | Kind::Unknown => Lead::Failed,
+            Kind::Failed(why) => Lead::Failed(*why),
+            Kind::Unknown => Lead::Failed(None),
         }
     }
 
@@ -439,7 +440,8 @@ impl Files {
         if self.store.entry(entry).is_asked() {
             return true;
         }
-        if self.store.asked >= self.limits.waiting {
+        let (asked, found) = (self.store.asked, self.store.entry(entry));
+        if asked >= self.limits.waiting || self.reader.is_full_of(found.path(), found.known(), self.limits.waiting) {
             return false;
         }
         let Some((key, known)) = self.store.ask(entry, now) else { return false };

@@ -19,7 +19,7 @@
 //! | `cut`, `cuts` | films from a time on, and who waits for them |
 //! | `work` | requests that are not answered at once |
 //! | `store`, `prepared`, `store::messages` | what is known of paths, and content in memory |
-//! | `reader`, `worker` | the thread that reads, and what it does |
+//! | `reader`, `worker`, `mounts` | the threads that look and read, what they do, and which devices hold them up |
 //! | `shared_content` | content that silos share |
 //! | `target`, `types` | from a target to a name, from a name to its media type |
 #![forbid(unsafe_code)]
@@ -38,10 +38,12 @@ mod identity;
 mod ids;
 mod links;
 mod media;
+mod mounts;
 mod prepared;
 mod pump;
 mod reader;
 mod shared_content;
+mod source;
 mod store;
 mod stream;
 mod target;
@@ -63,7 +65,7 @@ pub use shared_content::{Held, Member, SharedContent};
 pub use store::FileHead;
 pub use stream::Rate;
 pub use types::Types;
-pub use worker::{FileReader, Unread, look_at_root};
+pub use worker::{FileReader, LookError, Unread, look_at_root};
 
 use app::Reads;
 use exchange::HeadWriter;
@@ -74,6 +76,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use store::Store;
 use work::Works;
+
+/// Why pieces of files are not read many at a time (io_uring(7)), where that is so: asked before a process gives
+/// rights up.
+#[must_use]
+pub fn why_no_ring() -> Option<std::io::Error> {
+    disk::Reads::<()>::new(1).err()
+}
 
 /// The files below one root, for one silo. Not `Send`: made on the silo's
 /// thread.
@@ -95,6 +104,8 @@ pub struct Files {
     working: u32,
     /// Whether the file system hangs: see [`Reader::hangs`].
     hangs: bool,
+    /// What was looked for since it was last heard of, to see whether it does.
+    probes: u8,
     /// A request began to wait for a look that nobody had asked for: those
     /// behind it may need one as well.
     looks_ahead: bool,
@@ -161,6 +172,7 @@ impl Files {
             serial: 0,
             working: 0,
             hangs: false,
+            probes: 0,
             looks_ahead: false,
             ahead: 0,
             woken: VecDeque::new(),

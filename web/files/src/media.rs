@@ -4,18 +4,21 @@
 //!  stream ─► block there ──────────────► queued, as it lies there
 //!         ─► block being read ─► waits, is told
 //!         ─► absent ─► read ──► all who wait are told
-//!         ─► no block may go ──► a piece is read for this stream alone
+//!         ─► no block may go ──► those of streams whose peers stall are taken back
+//!                            └─► none: a piece is read for this stream alone
 //! ```
 //!
 //! While a stream sends from a block, the next one is read: one block ahead of each, if it takes
-//! what it is sent.
+//! what it is sent. A stream has a piece of one until its peer has taken some of it; one that was taken back
+//! for its peer had stalled goes on with a small piece of its own, and with blocks again when its peer
+//! takes that.
 
 use crate::Counters;
 use crate::blocks::{BLOCK, BlockPlace, Blocks, Lookup};
 use crate::ids::WorkId;
 use crate::reader::{Job, ReadFor, Reader};
+use crate::source::Source;
 use crate::stream::Stream;
-use crate::worker::Source;
 use app::Body;
 use std::sync::Arc;
 
@@ -28,6 +31,8 @@ pub enum NextSlice {
     Waits,
     /// What is read for it alone.
     Alone,
+    /// There is a place for no block more.
+    Full,
 }
 
 /// At most `length` bytes of what comes next of the stream of `work`. `second`: the unix second.
@@ -39,7 +44,8 @@ pub fn next_slice(
     (length, second): (usize, u64),
 ) -> NextSlice {
     // What may change and be called the same is for its asker alone.
-    let Some(range) = stream.next_content().filter(|_| !stream.source.identity().is_racy(second)) else {
+    let is_own = stream.was_taken_back || stream.source.identity().is_racy(second);
+    let Some(range) = stream.next_content().filter(|_| !is_own) else {
         return NextSlice::Alone;
     };
     let at = stream.layout.in_file(range.start);
@@ -65,8 +71,7 @@ pub fn next_slice(
         Lookup::Absent => {
             let Some((block, job)) = read(blocks, &stream.source, number) else {
                 stream.block = None;
-                counters.block_misses += 1;
-                return NextSlice::Alone;
+                return NextSlice::Full;
             };
             counters.block_reads += 1;
             blocks.wait(block, work);

@@ -14,16 +14,16 @@
 //! want it, and read again if they ever go on.
 
 use crate::Files;
-use crate::blocks::BlockPlace;
+use crate::blocks::{BlockPlace, Blocks};
 use crate::config::SMALL_CHUNK;
 use crate::faults::ReadOutcome;
 use crate::ids::{EntryId, WorkId};
 use crate::media::{NextSlice, next_slice};
 use crate::reader::{Job, ReadFor};
+use crate::source::Source;
 use crate::store::Kind;
 use crate::stream::{Layout, POLLED, Queued, STALLED, Stream, StreamHead};
 use crate::work::Work;
-use crate::worker::Source;
 use app::Body;
 use core::time::Duration;
 use exchange::{Composed, ExchangeId, Piece, Replies, Reply, ReplyEnd, ReplyFlow, Stop};
@@ -80,6 +80,7 @@ impl Files {
             queued: VecDeque::new(),
             spare: Vec::new(),
             block: None,
+            was_taken_back: false,
             charged: 0,
             tail: 0..0,
             taken: replies.flow(id).taken,
@@ -131,6 +132,11 @@ impl Files {
             self.stall(work, carried);
             return;
         }
+        let stalls = unsent > 0 && !stream.was_taken_back && now.since(stream.moved) >= STALLED;
+        if stalls && self.blocks.as_ref().is_some_and(Blocks::is_full) && stream.holds_blocks() {
+            self.take_back(replies, work, true);
+            return;
+        }
         self.streams.charge(stream);
         if stream.layout.in_memory(range.start) > 0 {
             self.pump_memory(replies, work);
@@ -149,8 +155,12 @@ impl Files {
         };
         let share = self.streams.share(stream, self.counters.streams_open as usize, &self.limits, now);
         let share = share.min(unsent.saturating_add(carried));
+        if unsent > 0 && self.blocks.is_some() && (stream.was_taken_back || !stream.moves) {
+            return;
+        }
         // Two pieces in a share, so that one is read while one is sent.
-        let mut piece = (share / 2).clamp(SMALL_CHUNK, CHUNK).min(carried);
+        let most = if stream.was_taken_back { SMALL_CHUNK } else { CHUNK };
+        let mut piece = (share / 2).clamp(SMALL_CHUNK, most).min(carried);
         if unsent > 0 && unsent + piece > share {
             return;
         }
@@ -169,16 +179,14 @@ impl Files {
     /// Sends so many bytes of the content from `start` on, if they are in a block that is shared, or waits for
     /// them; else they are read for this stream alone.
     fn send_or_read<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, start: u64, length: usize) {
+        let mut next = self.next_slice(work, length);
+        if matches!(next, NextSlice::Full) && self.free_blocks(replies, work) {
+            next = self.next_slice(work, length);
+        }
         let Some(Work { stream: Some(stream), .. }) = self.works.get(work) else { return };
-        let next = match &mut self.blocks {
-            Some(blocks) => {
-                let (reader, counters) = (&mut self.reader, &mut self.counters);
-                next_slice(blocks, (work, stream), reader, counters, (length, self.second))
-            }
-            None => NextSlice::Alone,
-        };
         match next {
             NextSlice::Alone => {}
+            NextSlice::Full => self.counters.block_misses += 1,
             NextSlice::OfBlock(body, from, to) => {
                 if let Some(rate) = &mut stream.rate {
                     rate.queued += u64::from(to - from);
@@ -203,6 +211,12 @@ impl Files {
         let offset = stream.layout.in_file(start);
         let whom = ReadFor::Stream(work);
         self.reader.submit(Job::Read { whom, source, offset, length, buffer });
+    }
+
+    fn next_slice(&mut self, work: WorkId, length: usize) -> NextSlice {
+        let Some(blocks) = &mut self.blocks else { return NextSlice::Alone };
+        let Some(Work { stream: Some(stream), .. }) = self.works.get(work) else { return NextSlice::Alone };
+        next_slice(blocks, (work, stream), &mut self.reader, &mut self.counters, (length, self.second))
     }
 
     /// As [`Files::pump`], where what comes next is in memory: its share of that is queued, and
@@ -273,7 +287,7 @@ impl Files {
             self.streams.reap = (self.streams.reap + 1) % self.streams.list.len();
             let work = self.streams.list[self.streams.reap];
             if Some(work) != other {
-                self.take_back(replies, work);
+                self.take_back(replies, work, false);
             }
             if self.streams.held + bytes <= self.limits.stream_bytes {
                 return true;
@@ -282,22 +296,38 @@ impl Files {
         false
     }
 
-    /// Takes back what a stream has queued above its share, if its peer takes
-    /// nothing.
-    fn take_back<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
+    /// Takes blocks back from streams whose peers take nothing. Returns whether any was; if not, further
+    /// streams are looked at in the next call.
+    #[cold]
+    fn free_blocks<R: Replies + ?Sized>(&mut self, replies: &mut R, other: WorkId) -> bool {
+        let mut any = false;
+        for _ in 0..POLLED.min(self.streams.list.len()) {
+            self.streams.reap = (self.streams.reap + 1) % self.streams.list.len();
+            let work = self.streams.list[self.streams.reap];
+            if work != other {
+                any |= self.take_back(replies, work, true);
+            }
+        }
+        any
+    }
+
+    /// Takes back what a stream has queued above its share, or all of it, for the blocks that it is in, if
+    /// its peer takes nothing. Returns whether it had some.
+    fn take_back<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, for_blocks: bool) -> bool {
         let (now, open) = (replies.now(), self.counters.streams_open as usize);
-        let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return };
+        let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return false };
         let id = *id;
         if stream.asked {
-            return;
+            return false;
         }
         let ReplyFlow { unsent, taken, .. } = replies.flow(id);
         stream.reclaim(unsent);
         self.streams.look(stream, taken, now);
         self.streams.charge(stream);
         let (share, still) = (self.streams.share(stream, open, &self.limits, now), now.since(stream.moved));
-        if still < STALLED || stream.holds() <= share {
-            return;
+        let is_meant = if for_blocks { stream.holds_blocks() } else { stream.holds() > share };
+        if still < STALLED || !is_meant {
+            return false;
         }
         stream.spare = Vec::new();
         // Content alone: of heads and delimiters nothing is kept to be sent
@@ -309,12 +339,17 @@ impl Files {
             stream.go_back(taken);
             self.counters.stream_bytes_taken_back += taken;
             stream.give_back(taken as usize);
+            stream.block = None;
         }
+        // What was sent cannot be taken back, and is not asked for again.
+        stream.was_taken_back |= for_blocks;
         self.streams.charge(stream);
-        if still >= GONE && stream.charged > 0 && stream.holds() > share {
+        // Whoever finds no block is sent what is read for it alone: nobody is reset for that.
+        if !for_blocks && still >= GONE && stream.charged > 0 && stream.holds() > share {
             self.counters.streams_evicted += 1;
             self.end_with_reset(replies, work);
         }
+        true
     }
 
     /// The body cannot be sent to its end: nothing but a reset says so.

@@ -11,6 +11,8 @@
 //! (CLOCK), and bytes of content that was replaced or evicted while
 //! connections still send it.
 
+mod held;
+mod late;
 mod messages;
 
 pub use messages::FileHead;
@@ -20,8 +22,9 @@ use crate::identity::Identity;
 use crate::ids::{EntryId, MessageId, Stamp, WorkId};
 use crate::prepared::{Others, PreparedFile, retire};
 use crate::shared_content::{Shared, SharedContent};
+use crate::source::Source;
 use crate::target::Key;
-use crate::worker::{FileContent, Found, Known, Source, Unread};
+use crate::worker::{FileContent, Found, Known, LookError, Unread};
 use app::{Body, Reads};
 use core::time::Duration;
 use exchange::{Hot, Meta, Ready};
@@ -53,6 +56,10 @@ pub struct Entry {
     generation: u32,
     /// How often what is known of it was replaced.
     version: u32,
+    /// Which look it is that the reader is at, or was.
+    look: u32,
+    /// That look takes too long, and of which device it is, if that is known.
+    late: Option<Option<u64>>,
     /// When the reader was last asked, with an answer.
     checked: Time,
     asked_at: Time,
@@ -86,7 +93,7 @@ pub enum Kind {
     /// The same, and it is known what it is.
     Unread(Unread),
     /// The file system failed.
-    Failed,
+    Failed(Option<LookError>),
 }
 
 /// How an entry may be used now.
@@ -137,6 +144,7 @@ pub struct Store {
     others: Option<Others>,
     /// [`SharedContent::taken_off`] when it was last looked at.
     taken_off: u64,
+    looking: late::Looking,
 }
 
 impl Store {
@@ -163,6 +171,7 @@ impl Store {
             revalidate: directory.revalidate,
             scratch: Vec::new(),
             taken_off: 0,
+            looking: late::Looking::default(),
             others,
         }
     }
@@ -242,7 +251,7 @@ impl Store {
         let age = now.since(entry.checked);
         if age < self.revalidate {
             Freshness::Fresh
-        } else if age < self.revalidate + Duration::from_secs(1) && !matches!(entry.kind, Kind::Failed) {
+        } else if age < self.revalidate + Duration::from_secs(1) && !matches!(entry.kind, Kind::Failed(_)) {
             Freshness::Check
         } else {
             Freshness::Wait
@@ -280,6 +289,7 @@ impl Store {
         self.asked += 1;
         entry.asked = true;
         entry.asked_at = now;
+        entry.look = self.looking.begin(id, now);
         Some((key, entry.known.clone()))
     }
 
@@ -288,6 +298,7 @@ impl Store {
     pub fn on_found(&mut self, id: EntryId, found: Found) -> (Vec<WorkId>, bool) {
         self.asked -= 1;
         self.looks += 1;
+        self.end_look(id);
         let before = self.etag(id);
         let entry = &mut self.entries[id.slot as usize];
         entry.asked = false;
@@ -385,7 +396,8 @@ impl Store {
             Found::Forbidden => (Kind::Forbidden, None),
             Found::Unread(what) => (Kind::Unread(what), None),
             // `Unchanged` is told only of what is known.
-            Found::Failed | Found::Unchanged => (Kind::Failed, None),
+            Found::Unchanged => (Kind::Failed(None), None),
+            Found::Failed(why) => (Kind::Failed(why), None),
         };
         let entry = &mut self.entries[id.slot as usize];
         entry.kind = kind;
@@ -457,40 +469,6 @@ impl Store {
         }
     }
 
-    /// Tells where the entries and what they hold are.
-    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
-        let start = self.entries.as_ptr().addr();
-        each(start..start + self.entries.capacity() * size_of::<Entry>());
-        for prepared in self.entries.iter().filter_map(|entry| entry.prepared.as_ref()) {
-            // What is far is known to be, and counted as it is sent.
-            let ready = &prepared.ready;
-            let content = ready.content.as_ref().filter(|_| !prepared.far);
-            for body in [Some(&ready.message), content, ready.closing.as_ref()].into_iter().flatten() {
-                let bytes = body.as_slice().as_ptr_range();
-                each(bytes.start.addr()..bytes.end.addr());
-            }
-        }
-    }
-
-    /// Whether connections that take their responses slowly hold so much
-    /// content that is no longer current that no more is to be loaded.
-    pub fn is_clogged(&mut self) -> bool {
-        self.retired_bytes > self.bytes_max && {
-            self.sweep();
-            self.retired_bytes > self.bytes_max
-        }
-    }
-
-    /// Bytes of content in memory, and paths known.
-    pub fn held(&self) -> (u64, u64) {
-        ((self.bytes + self.retired_bytes) as u64, self.by_key.len() as u64)
-    }
-
-    /// What the silos hold in common, and of that in copies.
-    pub fn held_in_common(&self) -> (u64, u64) {
-        self.others.as_ref().map_or((0, 0), |others| others.member.held())
-    }
-
     /// A place for a new path.
     fn add(&mut self, key: Key) -> Result<u32, Full> {
         if self.by_key.len() >= self.entries_max {
@@ -558,6 +536,8 @@ impl Entry {
             asked: false,
             early: false,
             version: 0,
+            look: 0,
+            late: None,
             checked: Time::ZERO,
             asked_at: Time::ZERO,
             key: None,
@@ -576,13 +556,18 @@ impl Entry {
     pub fn is_in_memory(&self) -> bool {
         match self.kind {
             Kind::Content(_) | Kind::Directory | Kind::Missing | Kind::Forbidden | Kind::Unread(_) => true,
-            Kind::Unknown | Kind::Large { .. } | Kind::Failed => false,
+            Kind::Unknown | Kind::Large { .. } | Kind::Failed(_) => false,
         }
     }
 
     /// Whether the reader is looking.
     pub fn is_asked(&self) -> bool {
         self.asked
+    }
+
+    /// What was found, if it is a file.
+    pub fn known(&self) -> Option<&Known> {
+        self.known.as_ref()
     }
 
     /// The mode of the file that it leads to.

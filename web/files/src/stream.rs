@@ -4,7 +4,7 @@
 use crate::config::{FileLimits, SMALL_CHUNK};
 use crate::excerpt::Excerpt;
 use crate::ids::WorkId;
-use crate::worker::Source;
+use crate::source::Source;
 use app::Body;
 use core::ops::Range;
 use core::time::Duration;
@@ -45,6 +45,8 @@ pub struct Stream {
     pub spare: Vec<u8>,
     /// The number of the block that it sends from now, where it shares them.
     pub block: Option<u64>,
+    /// Its peer stalled, and was left none of what others share.
+    pub was_taken_back: bool,
     /// Bytes that it counts for in [`Active::held`].
     pub charged: usize,
     /// The content queued last, as far as nothing stands behind it.
@@ -267,6 +269,7 @@ impl Active {
             stream.taken = taken;
             self.moving += usize::from(!stream.moves || stream.moved < self.second_began);
             stream.moves = true;
+            stream.was_taken_back = false;
             stream.moved = now;
         }
     }
@@ -351,6 +354,11 @@ impl Stream {
     /// Bytes of memory that it has.
     pub fn holds(&self) -> usize {
         self.on_their_way() + self.asking + self.spare.capacity() + self.layout.holds()
+    }
+
+    /// Whether it has some of what streams share on its way.
+    pub fn holds_blocks(&self) -> bool {
+        self.queued.iter().any(|queued| matches!(queued, Queued::OfBlock(_)))
     }
 
     fn on_their_way(&self) -> usize {

@@ -7,8 +7,10 @@ use crate::faults::ReadOutcome;
 use crate::identity::Identity;
 use crate::links::LinkRule;
 use crate::shared_content::{Member, Shared};
+use crate::source::Source;
 use crate::target::Key;
 use core::hash::Hasher;
+use core::sync::atomic::{AtomicBool, Ordering};
 use exchange::{FileMeta, HeadWriter, JOINED_MAX, Meta};
 use mp4::{Cutter, Step};
 use rustix::fd::{AsFd, OwnedFd};
@@ -16,7 +18,7 @@ use rustix::fs::{Advice, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use semantics::date::HttpDate;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Times that a file which changes while it is read is read again.
 const READ_ATTEMPTS: u32 = 3;
@@ -33,55 +35,6 @@ pub struct Known {
     pub racy: bool,
     /// The content, if it is not joined to its head.
     pub content: Option<Shared>,
-}
-
-/// A file being streamed, in one state of it. Open from the first read until
-/// the last stream of it ends, so that a file renamed over or unlinked in the
-/// meantime is still sent as it was.
-#[derive(Debug)]
-pub struct Source {
-    path: Arc<[u8]>,
-    identity: Identity,
-    file: OnceLock<Arc<OwnedFd>>,
-    /// The same, past the page cache, where its file system can.
-    direct: OnceLock<Option<Arc<OwnedFd>>>,
-    holds_up: OnceLock<bool>,
-}
-
-impl Source {
-    pub fn new(path: Arc<[u8]>, identity: Identity) -> Self {
-        Self { path, identity, file: OnceLock::new(), direct: OnceLock::new(), holds_up: OnceLock::new() }
-    }
-
-    /// One that is open.
-    #[cfg(test)]
-    pub fn opened(path: Arc<[u8]>, identity: Identity, file: OwnedFd) -> Self {
-        let file = OnceLock::from(Arc::new(file));
-        Self { file, direct: OnceLock::from(None), ..Self::new(path, identity) }
-    }
-
-    /// Its path.
-    pub const fn path(&self) -> &Arc<[u8]> {
-        &self.path
-    }
-
-    /// The state of it that is sent.
-    pub const fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
-    /// Whether its file system may hold up who begins to read it, whatever that is told: those of disks of this
-    /// machine, and of its memory, do not (ext4, XFS, Btrfs, F2FS, tmpfs: statfs(2)).
-    pub fn may_hold_up(&self) -> bool {
-        const LOCAL: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
-        let is_local = |file| rustix::fs::fstatfs(file).is_ok_and(|of| LOCAL.contains(&(of.f_type as u32)));
-        self.file.get().is_none_or(|file| *self.holds_up.get_or_init(|| !is_local(file)))
-    }
-
-    /// The file, if it is open.
-    pub fn file(&self) -> Option<&Arc<OwnedFd>> {
-        self.file.get()
-    }
 }
 
 /// What is there, and is not read.
@@ -127,7 +80,16 @@ pub enum Found {
     /// The same, and it is known what it is.
     Unread(Unread),
     /// The look-up failed for a reason of ours; trying again may help.
-    Failed,
+    Failed(Option<LookError>),
+}
+
+/// What the system said of a look-up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LookError {
+    /// Which call: `open()` or `pread()`.
+    pub call: &'static str,
+    /// What it said.
+    pub why: Errno,
 }
 
 impl Found {
@@ -138,7 +100,7 @@ impl Found {
             Self::Directory => 1,
             Self::Missing => 2,
             Self::Forbidden | Self::Unread(_) => 3,
-            Self::Failed => 4,
+            Self::Failed(_) => 4,
         }
     }
 }
@@ -164,7 +126,8 @@ pub struct FileContent {
 pub struct FileReader {
     /// Where the root was, and is looked for again.
     path: PathBuf,
-    root: OwnedFd,
+    /// Nobody holds it while the file system is asked.
+    root: RwLock<Arc<OwnedFd>>,
     index: Vec<String>,
     symlinks: Symlinks,
     whole_max: u64,
@@ -174,7 +137,7 @@ pub struct FileReader {
     heads: HeadWriter,
     types: Types,
     /// False once the kernel said that it has no `openat2`.
-    openat2: bool,
+    openat2: AtomicBool,
 }
 
 impl FileReader {
@@ -187,7 +150,7 @@ impl FileReader {
         let root = open_root(&path).map_err(|error| Error::Root(path.clone(), error.into()))?;
         Ok(Self {
             path,
-            root,
+            root: RwLock::new(Arc::new(root)),
             index: directory.index.clone(),
             symlinks: directory.symlinks,
             whole_max: directory.cache_file_bytes as u64,
@@ -195,20 +158,29 @@ impl FileReader {
             shared_content: directory.shared_content.clone(),
             heads,
             types: Types::new(&directory.types, &directory.default_type),
-            openat2: true,
+            openat2: AtomicBool::new(true),
         })
     }
 
     /// Opens the root again: its name may lead to another directory by now.
     /// Where it leads to none, what was served is served on.
-    pub fn reopen(&mut self) {
+    pub fn reopen(&self) {
         if let Ok(root) = open_root(&self.path) {
-            self.root = root;
+            *self.root.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(root);
         }
     }
 
+    /// Where the root is looked for.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn root(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.root.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// What `key` leads to now. `now` in unix seconds.
-    pub fn look_up(&mut self, key: &Key, known: Option<&Known>, now: u64) -> Found {
+    pub fn look_up(&self, key: &Key, known: Option<&Known>, now: u64) -> Found {
         let opened = if key.is_directory() { self.open_index(key) } else { self.open_file(key.as_bytes().to_vec()) };
         match opened {
             Ok((path, fd, stat)) => match FileType::from_raw_mode(stat.st_mode) {
@@ -222,22 +194,22 @@ impl FileReader {
             // LOOP and XDEV are `openat2`'s words for a link that is not to
             // be followed.
             Err(Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV | Errno::NXIO) => Found::Forbidden,
-            Err(_) => Found::Failed,
+            Err(why) => Found::Failed(Some(LookError { call: "open()", why })),
         }
     }
 
     /// What it is that may not be opened.
-    fn unread(&mut self, key: &Key) -> Found {
+    fn unread(&self, key: &Key) -> Found {
         let stat = self.open_path(key.as_bytes(), OFlags::PATH).and_then(|fd| rustix::fs::fstat(&fd));
         stat.map_or(Found::Forbidden, |stat| Found::Unread(Unread::of(&stat)))
     }
 
     /// The file of a streamed one, open, as it was found.
-    pub fn open<'a>(&mut self, source: &'a Source) -> Result<&'a Arc<OwnedFd>, ReadOutcome> {
+    pub fn open<'a>(&self, source: &'a Source) -> Result<&'a Arc<OwnedFd>, ReadOutcome> {
         if let Some(file) = source.file.get() {
             return Ok(file);
         }
-        match self.open_file(source.path.to_vec()) {
+        match self.open_file(source.path().to_vec()) {
             Ok((_, fd, stat)) if self.keeps_promise(source, &stat) => {
                 // A hint only: a file system that ignores it still reads.
                 let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
@@ -249,20 +221,20 @@ impl FileReader {
     }
 
     /// The same past the page cache (O_DIRECT), if its file system can.
-    pub fn open_direct(&mut self, source: &Source) -> Option<Arc<OwnedFd>> {
+    pub fn open_direct(&self, source: &Source) -> Option<Arc<OwnedFd>> {
         if let Some(direct) = source.direct.get() {
             return direct.clone();
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::DIRECT;
-        let opened = self.open_path(&source.path, flags).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
-        let is_same = |stat: &Stat| (stat.st_dev, stat.st_ino) == (source.identity.device, source.identity.inode);
+        let opened = self.open_path(source.path(), flags).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
+        let is_same = |stat: &Stat| (stat.st_dev, stat.st_ino) == (source.identity().device, source.identity().inode);
         let direct = opened.ok().filter(|(stat, _)| is_same(stat)).map(|(_, fd)| Arc::new(fd));
         source.direct.get_or_init(|| direct).clone()
     }
 
     /// Fills `buffer` with `length` bytes of a streamed file from `offset`, or with as many as
     /// there are up to its end.
-    pub fn read(&mut self, source: &Source, offset: u64, length: usize, buffer: &mut Vec<u8>) -> ReadOutcome {
+    pub fn read(&self, source: &Source, offset: u64, length: usize, buffer: &mut Vec<u8>) -> ReadOutcome {
         let file = match self.open(source) {
             Ok(file) => file,
             Err(outcome) => return outcome,
@@ -279,15 +251,15 @@ impl FileReader {
 
     /// What became of a read of a streamed file, which asked for so many bytes and had so many. It is
     /// looked at after the read: what was read before a change is intact.
-    pub fn look_after(&mut self, source: &Source, offset: u64, (asked, read): (usize, usize)) -> ReadOutcome {
-        let promised = source.identity.size.saturating_sub(offset).min(asked as u64);
+    pub fn look_after(&self, source: &Source, offset: u64, (asked, read): (usize, usize)) -> ReadOutcome {
+        let promised = source.identity().size.saturating_sub(offset).min(asked as u64);
         let stat = source.file.get().map(rustix::fs::fstat);
         let intact = read as u64 >= promised && matches!(stat, Some(Ok(stat)) if self.keeps_promise(source, &stat));
         if intact { ReadOutcome::Intact } else { ReadOutcome::Changed }
     }
 
     /// Cuts a film, in one state of its file.
-    pub fn cut(&mut self, source: &Source, mut cutter: Cutter) -> CutOutcome {
+    pub fn cut(&self, source: &Source, mut cutter: Cutter) -> CutOutcome {
         loop {
             match cutter.poll() {
                 Ok(Step::Read(range)) => {
@@ -313,8 +285,8 @@ impl FileReader {
     /// what was touched, but where the times were put back: of length and time
     /// of modification being the same, a later time of change remains, and
     /// nothing that would explain it.
-    fn keeps_promise(&mut self, source: &Source, stat: &Stat) -> bool {
-        let (then, now) = (source.identity, Identity::of(stat));
+    fn keeps_promise(&self, source: &Source, stat: &Stat) -> bool {
+        let (then, now) = (*source.identity(), Identity::of(stat));
         if now == then {
             return true;
         }
@@ -322,16 +294,16 @@ impl FileReader {
             return false;
         }
         let explained = (now.size, now.modified) != (then.size, then.modified) || now.attributes != then.attributes;
-        explained || !self.leads_to(&source.path, &now)
+        explained || !self.leads_to(source.path(), &now)
     }
 
     /// Whether the file that `path` leads to is this one.
-    fn leads_to(&mut self, path: &[u8], identity: &Identity) -> bool {
+    fn leads_to(&self, path: &[u8], identity: &Identity) -> bool {
         let found = self.open_path(path, OFlags::PATH).and_then(|fd| rustix::fs::fstat(&fd));
         found.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (identity.device, identity.inode))
     }
 
-    fn open_index(&mut self, key: &Key) -> Result<(Vec<u8>, OwnedFd, Stat), Errno> {
+    fn open_index(&self, key: &Key) -> Result<(Vec<u8>, OwnedFd, Stat), Errno> {
         for at in 0..self.index.len() {
             let path = [key.as_bytes(), self.index[at].as_bytes()].concat();
             match self.open_file(path) {
@@ -346,7 +318,7 @@ impl FileReader {
         Err(Errno::ACCESS)
     }
 
-    fn open_file(&mut self, path: Vec<u8>) -> Result<(Vec<u8>, OwnedFd, Stat), Errno> {
+    fn open_file(&self, path: Vec<u8>) -> Result<(Vec<u8>, OwnedFd, Stat), Errno> {
         // NONBLOCK: opening a pipe that nobody writes to must not wait.
         let fd = self.open_path(&path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let stat = rustix::fs::fstat(&fd)?;
@@ -355,38 +327,39 @@ impl FileReader {
 
     /// Opens what [`semantics::path::normalise`] named; the kernel sees to it
     /// that no link leads elsewhere.
-    pub(crate) fn open_path(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub(crate) fn open_path(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
         if let Some((rule, path)) = LinkRule::read(path) {
-            return rule.open(&self.root, path, flags);
+            return rule.open(&self.root(), path, flags);
         }
         let path = if path.is_empty() { b"." } else { path };
         let resolve = match self.symlinks {
-            Symlinks::On => return rustix::fs::openat(&self.root, path, flags, Mode::empty()),
+            Symlinks::On => return rustix::fs::openat(self.root(), path, flags, Mode::empty()),
             Symlinks::WithinRoot => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
             Symlinks::Off => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS,
         };
         for _ in 0..OPEN_ATTEMPTS {
-            if !self.openat2 {
+            if !self.openat2.load(Ordering::Relaxed) {
                 break;
             }
-            match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve) {
+            match rustix::fs::openat2(self.root(), path, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 // Before Linux 5.6; PERM also where a sandbox does not know it.
-                Err(Errno::NOSYS) => self.openat2 = false,
+                Err(Errno::NOSYS) => self.openat2.store(false, Ordering::Relaxed),
                 Err(Errno::PERM) => return self.open_by_steps(path, flags),
                 other => return other,
             }
         }
-        if self.openat2 { Err(Errno::AGAIN) } else { self.open_by_steps(path, flags) }
+        if self.openat2.load(Ordering::Relaxed) { Err(Errno::AGAIN) } else { self.open_by_steps(path, flags) }
     }
 
     /// Without `openat2`: one segment at a time, none of them a link.
     fn open_by_steps(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let mut segments = path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty()).peekable();
+        let root = self.root();
         let mut at: Option<OwnedFd> = None;
         while let Some(segment) = segments.next() {
-            let from = at.as_ref().unwrap_or(&self.root).as_fd();
+            let from = at.as_ref().unwrap_or(&root).as_fd();
             let last = segments.peek().is_none();
             let step = if last { flags } else { OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC };
             let next = rustix::fs::openat(from, segment, step | OFlags::NOFOLLOW, Mode::empty());
@@ -413,7 +386,10 @@ impl FileReader {
             return self.to_be_streamed(path, identity);
         }
         let Some(member) = self.shared_content.as_ref().filter(|_| identity.size > self.joined_max as u64) else {
-            let Some((identity, content)) = self.read_whole(fd, identity) else { return Found::Failed };
+            let (identity, content) = match self.read_whole(fd, identity) {
+                Ok(found) => found,
+                Err(why) => return Found::Failed(why),
+            };
             let etag = content_etag(&content);
             return self.found(&path, identity, Content::Own(content), &etag, now);
         };
@@ -455,31 +431,32 @@ impl FileReader {
         }
         match self.read_whole(fd, identity) {
             // It grew or shrank while it was read: room was made for another.
-            Some((found, _)) if found.size != identity.size => {
+            Ok((found, _)) if found.size != identity.size => {
                 shared_content.give_up(size, false);
-                Found::Failed
+                Found::Failed(None)
             }
-            Some((identity, content)) => {
+            Ok((identity, content)) => {
                 let etag = content_etag(&content);
                 let settled = !identity.is_racy(now);
                 let shared = shared_content.put(*domain, &path, identity, (content, &etag), (false, settled), now);
                 self.found(&path, identity, Content::Shared(shared), &etag, now)
             }
-            None => {
+            Err(why) => {
                 shared_content.give_up(size, false);
-                Found::Failed
+                Found::Failed(why)
             }
         }
     }
 
-    /// A file's content in one state of it, and which.
-    fn read_whole(&self, fd: &OwnedFd, mut identity: Identity) -> Option<(Identity, Vec<u8>)> {
+    /// A file's content in one state of it, and which; or what the system said, if it did.
+    fn read_whole(&self, fd: &OwnedFd, mut identity: Identity) -> Result<(Identity, Vec<u8>), Option<LookError>> {
         let mut content = Vec::new();
         for attempt in 1.. {
             content.clear();
             content.resize(identity.size as usize, 0);
-            let Ok(read) = fill(fd, &mut content, 0) else { return None };
-            let Ok(after) = rustix::fs::fstat(fd) else { return None };
+            let failed = |why| Some(LookError { call: "pread()", why });
+            let read = fill(fd, &mut content, 0).map_err(failed)?;
+            let after = rustix::fs::fstat(fd).map_err(failed)?;
             let after = Identity::of(&after);
             if after == identity && read == content.len() {
                 break;
@@ -487,10 +464,10 @@ impl FileReader {
             identity = after;
             if attempt == READ_ATTEMPTS || identity.size > self.whole_max {
                 // Written to without pause: no state of it can be had.
-                return None;
+                return Err(None);
             }
         }
-        Some((identity, content))
+        Ok((identity, content))
     }
 
     fn to_be_streamed(&self, path: Vec<u8>, identity: Identity) -> Found {
@@ -533,8 +510,8 @@ impl FileReader {
     }
 
     #[cfg(test)]
-    fn without_openat2(&mut self) {
-        self.openat2 = false;
+    fn without_openat2(&self) {
+        self.openat2.store(false, Ordering::Relaxed);
     }
 }
 

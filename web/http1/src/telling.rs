@@ -34,7 +34,11 @@ impl<H: Handler> H1<H> {
 
     /// The client has left before the end of its exchange.
     pub fn left<N: Net>(&mut self, net: &N, id: ConnId) {
-        let why = Gone::Left { now: net.now(), unsent: net.unsent(id) as u64 };
+        let (now, unsent) = (net.now(), net.unsent(id) as u64);
+        let why = match net.send_file_error(id) {
+            Some(fault) => Gone::FileFailed { now, unsent, fault },
+            None => Gone::Left { now, unsent },
+        };
         self.broken_off(net, id, why);
     }
 

@@ -14,7 +14,7 @@ impl<H: Handler> Server<H> {
 
 /// Adds what a server of files counted.
 pub(crate) fn add(counters: &mut Counters, files: &files::Counters) {
-    let pairs: [(&mut u64, u64); 27] = [
+    let pairs: [(&mut u64, u64); 28] = [
         (&mut counters.cache_hits, files.cache_hits),
         (&mut counters.cache_misses, files.cache_misses),
         (&mut counters.requests_waiting, files.requests_waiting),
@@ -29,6 +29,7 @@ pub(crate) fn add(counters: &mut Counters, files: &files::Counters) {
         (&mut counters.cache_entries, files.cache_entries),
         (&mut counters.timeouts_file, files.timeouts_file),
         (&mut counters.file_hangs, files.file_hangs),
+        (&mut counters.file_silence, files.file_silence),
         (&mut counters.stale, files.stale),
         (&mut counters.overloads, files.overloads),
         (&mut counters.streams, files.streams),

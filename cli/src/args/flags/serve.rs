@@ -172,7 +172,8 @@ pub(in crate::args) struct ServeArgs {
     ///
     /// /metrics has what nearside status shows, as OpenMetrics; /healthz says
     /// whether all silos or workers look up, /readyz whether new clients may be
-    /// sent: not while it starts or stops, or when a successor has taken over. A
+    /// sent: not while it starts or stops, when a successor has taken over, or
+    /// when the file system has answered nothing for 5 s. A
     /// thread of its own answers, by a socket of the kernel over links too.
     /// Whoever reaches the address may ask. [default: nowhere]
     #[arg(long, value_name = "ADDRESS", value_parser = values::metrics_address)]

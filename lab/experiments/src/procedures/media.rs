@@ -14,10 +14,10 @@ mod moved;
 
 use crate::Failure;
 use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
-use crate::runs::{ArmResults, Check, Figure, FigureCurve, Run};
+use crate::runs::{ArmResults, Check, Figure, FigureCurve, Run, RunVerdict};
 use arms::{FilmArm, FilmServer, FilmTransport};
 use budget::BudgetMachine;
-use climb::{COST, Climb, FilmStep, KEPT, of_step};
+use climb::{COST, COUNTED, Climb, FilmStep, KEPT, MODELLED, READ, of_step};
 use demo::child::{Running, call};
 use demo::field::{Ask, Field, Generator, Link};
 use demo::films::{FILMS, FilmStore};
@@ -310,20 +310,37 @@ impl Media {
         let mut step = FilmStep::of(streams, &played, &watched);
         // What of it was not seen to be in memory is taken to come from the disk.
         let from_disk = step.disk_share().unwrap_or(1.0);
-        let machine = self.machine.as_ref().ok();
-        let way = arm.way(self.settings.nginx_reads.into());
-        step.modelled =
-            machine.zip(way).and_then(|(machine, way)| moved::modelled(machine, way, arm.secured.is_some(), from_disk));
-        let rate = self.counters.as_mut().ok().and_then(MemoryCounters::rate);
-        step.counted = rate.map(|rate| rate / step.bytes());
+        if step.disk_share().is_none() {
+            let why = "no content, or the kernel does not count what a process has disks read (/proc/PID/io)";
+            step.unmeasured.push((READ, why.to_owned()));
+        }
+        match self.modelled(arm, from_disk) {
+            Ok(moved) => step.modelled = Some(moved),
+            Err(why) => step.unmeasured.push((MODELLED, why)),
+        }
+        let rate = self.counters.as_mut().map_err(|why| why.clone());
+        let again = || "the counters began again, or were not read twice".to_owned();
+        match rate.and_then(|counters| counters.rate().ok_or_else(again)) {
+            Ok(rate) => step.counted = Some(rate / step.bytes()),
+            Err(why) => step.unmeasured.push((COUNTED, why)),
+        }
         Ok(step)
     }
 
-    /// On how many connections of the servers' namespace the kernel has sealed so far, where it is to.
-    fn sealed_by_kernel(&self, arm: FilmArm) -> Option<u64> {
+    /// Bytes that pass memory for each of content, of which this share comes from the disk; or why the model does
+    /// not say.
+    fn modelled(&self, arm: FilmArm, from_disk: f64) -> Result<f64, String> {
+        let machine = self.machine.as_ref().map_err(Clone::clone)?;
+        let way = arm.way(self.settings.nginx_reads.into()).ok_or("the model has no such way")?;
+        moved::modelled(machine, way, arm.secured.is_some(), from_disk)
+    }
+
+    /// On how many connections of the servers' namespace the kernel has sealed so far, where it is to; or why that
+    /// is not known.
+    fn sealed_by_kernel(&self, arm: FilmArm) -> Option<Result<u64, String>> {
         let names = self.names.as_ref().filter(|_| arm.secured == Some(Sealer::Kernel))?;
-        let stat = call(&["ip", "netns", "exec", &names.server, "cat", "/proc/net/tls_stat"]).ok()?;
-        Some(connections_sealed(&stat))
+        let stat = call(&["ip", "netns", "exec", &names.server, "cat", "/proc/net/tls_stat"]);
+        Some(stat.map(|stat| connections_sealed(&stat)).map_err(|why| why.to_string()))
     }
 
     /// The largest step that both arms held in all runs, and how many times the content of `theirs`
@@ -507,11 +524,7 @@ impl Procedure for Media {
         }
         let mut run = climb.run();
         if let Some((before, after)) = sealed_before.zip(self.sealed_by_kernel(arm)) {
-            let told = match after.saturating_sub(before) {
-                0 => "the server itself: the kernel was not asked to".to_owned(),
-                count => format!("the kernel, on {count} connections"),
-            };
-            run.details.insert("sealed by".to_owned(), told);
+            tell_of_sealer(&mut run, before, after);
         }
         Ok(run)
     }
@@ -550,6 +563,24 @@ impl Procedure for Media {
         }
         checks
     }
+}
+
+/// Who sealed, of a run that is the kernel's to seal: what the server sealed itself is another measurement, and what
+/// is not known may be.
+fn tell_of_sealer(run: &mut Run, before: Result<u64, String>, after: Result<u64, String>) {
+    let told = match (before, after) {
+        (Ok(before), Ok(after)) if after > before => format!("the kernel, on {} connections", after - before),
+        (Ok(_), Ok(_)) => "the server itself: the kernel was not asked to".to_owned(),
+        (Err(why), _) | (_, Err(why)) => format!("not known: {why}"),
+    };
+    if !told.starts_with("the kernel") {
+        let reason = format!("sealed by: {told}");
+        let verdict = run
+            .verdict
+            .get_or_insert_with(|| RunVerdict { word: results::Worth::Partial.word().to_owned(), reasons: Vec::new() });
+        verdict.reasons.push(reason);
+    }
+    run.details.insert("sealed by".to_owned(), told);
 }
 
 /// Of `/proc/net/tls_stat`, by software and by NICs (Documentation/networking/tls.rst).

@@ -7,6 +7,7 @@
 
 use core::ffi::c_long;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
@@ -149,8 +150,14 @@ impl Ruleset {
     }
 
     fn allow(&self, folder: &Path, allowed: u64) -> Result<(), String> {
-        let opened = rustix::fs::open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        let Ok(folder) = opened else { return Ok(()) };
+        let folder = match rustix::fs::open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(folder) => folder,
+            // Without its rule nothing below it could be read, though it is there.
+            Err(why @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+                return Err(format!("Landlock: cannot open {}: {why}", folder.display()));
+            }
+            Err(_) => return Ok(()),
+        };
         let rule = Beneath { allowed, folder: folder.as_raw_fd() };
         // SAFETY: the rule is valid, and read only; both descriptors are open.
         let added = unsafe {

@@ -21,6 +21,7 @@ mod dates;
 mod debian;
 mod details;
 mod differences;
+mod disks;
 mod dns;
 mod early;
 mod faults;

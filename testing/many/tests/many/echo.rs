@@ -97,6 +97,7 @@ impl Handler for Echo {
         self.whole.remove(&mark.expect("one that was told of"));
         self.gone.push(match why {
             Gone::Left { .. } => "left",
+            Gone::FileFailed { .. } => "failed",
             Gone::Cut => "over",
             Gone::GivenUp { .. } => "given up",
         });

@@ -1,20 +1,20 @@
-//! Reads that wait for a place, by device.
+//! Jobs that wait for a place, by device.
 
-use super::Job;
+use super::{Job, Task};
 use std::collections::VecDeque;
 
-/// Reads of all devices that are under way at a time.
-pub const READS_MAX: usize = 64;
+/// Jobs of all devices that are under way at a time: reads of a ring, and, apart from them, what threads do.
+pub const PLACES: usize = 64;
 
 /// Those of one device: one that does not answer leaves places to the others.
-const OF_DEVICE_MAX: usize = READS_MAX / 4 * 3;
+const OF_DEVICE_MAX: usize = PLACES / 4 * 3;
 
-/// Reads that have no place yet, and how many have one. Devices take turns.
+/// Jobs that have no place yet, and how many have one. Devices take turns.
 ///
 /// A device is here for as long as something of it waits or is under way: they are at most as many as
-/// there are streams, and as many as are mounted.
+/// there are streams and paths that are looked for, and as many as are mounted.
 #[derive(Debug, Default)]
-pub struct ReadLines {
+pub struct DeviceLines {
     devices: Vec<Device>,
     /// Whose turn it is.
     next: usize,
@@ -36,7 +36,7 @@ impl Device {
     }
 }
 
-impl ReadLines {
+impl DeviceLines {
     /// One more of this device, behind its others.
     pub fn push(&mut self, number: u64, job: Job) {
         let at = self.devices.iter().position(|device| device.number == number).unwrap_or_else(|| {
@@ -48,8 +48,8 @@ impl ReadLines {
     }
 
     /// The next that has a place: it is under way from now on.
-    pub fn start(&mut self) -> Option<Job> {
-        if self.under_way >= READS_MAX || self.waiting == 0 {
+    pub fn start(&mut self) -> Option<Task> {
+        if self.under_way >= PLACES || self.waiting == 0 {
             return None;
         }
         let count = self.devices.len();
@@ -57,8 +57,9 @@ impl ReadLines {
         let device = &mut self.devices[at];
         let job = device.line.pop_front()?;
         device.under_way += 1;
+        let task = Task { device: device.number, job };
         (self.under_way, self.waiting, self.next) = (self.under_way + 1, self.waiting - 1, (at + 1) % count);
-        Some(job)
+        Some(task)
     }
 
     /// One of this device is done.
@@ -78,10 +79,16 @@ impl ReadLines {
         self.waiting > 0
     }
 
-    /// Whether [`ReadLines::start`] has one.
+    /// Whether [`DeviceLines::start`] has one.
     #[inline]
     pub fn may_start(&self) -> bool {
-        self.waiting > 0 && self.under_way < READS_MAX && self.devices.iter().any(Device::may_start)
+        self.waiting > 0 && self.under_way < PLACES && self.devices.iter().any(Device::may_start)
+    }
+
+    /// How many of this device wait, or are under way.
+    pub fn of(&self, number: u64) -> usize {
+        let device = self.devices.iter().find(|device| device.number == number);
+        device.map_or(0, |device| device.under_way + device.line.len())
     }
 
     /// Whether nothing waits and nothing is under way: what is done with is forgotten.
@@ -95,13 +102,13 @@ impl ReadLines {
 mod tests {
     use super::*;
 
-    fn started(lines: &mut ReadLines) -> usize {
+    fn started(lines: &mut DeviceLines) -> usize {
         core::iter::from_fn(|| lines.start()).count()
     }
 
     #[test]
     fn a_device_that_does_not_answer_leaves_places_to_others() {
-        let mut lines = ReadLines::default();
+        let mut lines = DeviceLines::default();
         (0..1_000).for_each(|_| lines.push(1, Job::Reopen));
         assert_eq!(started(&mut lines), OF_DEVICE_MAX);
         assert!(!lines.may_start());
@@ -119,12 +126,12 @@ mod tests {
 
     #[test]
     fn devices_take_turns_and_all_places_are_used() {
-        let mut lines = ReadLines::default();
+        let mut lines = DeviceLines::default();
         (0..100).for_each(|_| lines.push(1, Job::Reopen));
         (0..100).for_each(|_| lines.push(2, Job::Reopen));
-        assert_eq!(started(&mut lines), READS_MAX);
+        assert_eq!(started(&mut lines), PLACES);
         let under_way: Vec<_> = lines.devices.iter().map(|device| device.under_way).collect();
-        assert_eq!(under_way, [READS_MAX / 2; 2]);
+        assert_eq!(under_way, [PLACES / 2; 2]);
         let mut ended = 0;
         while !lines.is_empty() {
             let number = lines.devices.iter().find(|device| device.under_way > 0).unwrap().number;

@@ -20,7 +20,7 @@ impl Asked {
     fn new() -> Option<Self> {
         let directory = Directory::new(std::env::temp_dir());
         let reader = Reader::open(&directory, HeadWriter::new(0, |_, _, _| {}), &[]).expect("a reader");
-        let has_ring = matches!(&reader.side, Side::Thread(thread) if thread.waker.is_some());
+        let has_ring = matches!(&reader.side, Side::Thread(thread) if thread.ring.is_some());
         if !has_ring {
             println!("left out: io_uring is not to be had here");
         }
@@ -109,7 +109,7 @@ fn a_device_that_does_not_answer_holds_others_up_neither() {
     let Some(mut asked) = Asked::new() else { return };
     let (hangs, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
     let (hangs, (quick, bytes)) = (source(hangs), file(1_000_000));
-    let many = 3 * READS_MAX as u32;
+    let many = 3 * PLACES as u32;
     (0..many).for_each(|place| asked.read(place, &hangs, (0, 1)));
     for place in many..2 * many {
         asked.read(place, &quick, (u64::from(place), 5_000));

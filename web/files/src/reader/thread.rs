@@ -1,147 +1,96 @@
-//! What the reader's thread does.
-//!
-//! Where there is a ring of reads, pieces of streamed files are read by it, many at a time, while
-//! this thread looks at paths: a disk that takes long for a piece holds nobody else up.
+//! What a thread that looks does.
 
-use super::{CutOf, Done, Job, ReadAnswer, ReadFor, Shared};
-use crate::blocks::ALIGNMENT;
+use super::{Answer, CutOf, Done, Job, ReadAnswer, ReadFor, Shared, Task, Unchecked, lock};
 use crate::cut::cut_memory;
-use crate::faults::ReadOutcome;
 use crate::folder::real_path;
-use crate::worker::{FileReader, Source};
+use crate::mounts::Mounts;
+use crate::source::Source;
+use crate::worker::FileReader;
 use core::sync::atomic::Ordering;
-use disk::{ReadDone, ReadRange, Reads};
-use rtrb::{Consumer, Producer};
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A read of the ring's.
-#[derive(Debug)]
-pub struct Reading {
-    whom: ReadFor,
-    source: Arc<Source>,
-    range: ReadRange,
-    began: Option<Instant>,
-}
-
-/// The way back to the silo.
-struct Answers<'a> {
-    done: Producer<Done>,
-    shared: &'a Shared,
-}
-
-impl Answers<'_> {
-    fn post(&mut self, done: Done) {
-        // Never full: no more jobs are in flight than the ring has places.
-        if self.done.push(done).is_ok() {
-            if let Some(event) = self.shared.event.get() {
+impl Shared {
+    /// The way back to the silo.
+    pub(super) fn post(&self, answer: Answer) {
+        // Never full: no more is under way than the ring has places.
+        if lock(&self.answers).push(answer).is_ok() {
+            if let Some(event) = self.event.get() {
                 // Full (2^64 unread signals) is signalled enough.
                 let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
             }
-            self.shared.posted.fetch_add(1, Ordering::Release);
+            self.posted.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// What a thread does next, if there is anything for it.
+    fn next_task(&self) -> Option<Task> {
+        let mut desk = lock(&self.desk);
+        let (desk, tasks) = &mut *desk;
+        let task = desk.next(|| tasks.pop().ok());
+        if task.is_none() && desk.is_at_rest() {
+            // Nobody is held up any more.
+            self.is_stalled.store(false, Ordering::Release);
+        }
+        task
     }
 }
 
-/// Until it is told to stop.
-pub fn run(
-    mut worker: FileReader,
-    mut jobs: Consumer<Job>,
-    done: Producer<Done>,
-    shared: &Shared,
-    mut ring: Option<Reads<Reading>>,
-) {
-    let mut answers = Answers { done, shared };
+/// Until it is told to stop. `is_first`: it looks always, and not only where another is held up.
+pub fn run(shared: &Shared, is_first: bool, has_ring: bool) {
     while !shared.stop.load(Ordering::Acquire) {
-        match (jobs.pop(), &mut ring) {
-            (Ok(Job::Read { whom, source, offset, length, buffer }), Some(ring)) => {
-                let range = ReadRange { offset, length, alignment: 1, aside: false };
-                let reading = Reading { whom, source, range, began: None };
-                if let Some(done) = start(&mut worker, ring, reading, buffer) {
-                    answers.post(done);
-                }
-            }
-            (Ok(job), ring) => {
-                // It may take long: what is to be read is read meanwhile.
-                if let Some(ring) = ring {
-                    ring.submit();
-                }
-                answers.post(serve(&mut worker, job));
-            }
-            (Err(_), Some(ring)) => ring.wait(|| !jobs.is_empty() || shared.stop.load(Ordering::Acquire)),
+        let looks = is_first || shared.is_stalled.load(Ordering::Acquire);
+        let Some(Task { device, job }) = looks.then(|| shared.next_task()).flatten() else {
             // An unpark between the look and this returns at once.
-            (Err(_), None) => std::thread::park(),
-        }
-        while let Some((done, ring)) = ring.as_mut().and_then(|ring| Some((ring.take()?, ring))) {
-            if let Some(done) = finish(&mut worker, ring, done) {
-                answers.post(done);
+            std::thread::park();
+            continue;
+        };
+        let done = match job {
+            Job::Read { whom, source, offset, length, buffer } if has_ring => {
+                open(&lock_worker(shared), whom, source, (offset, length), buffer)
             }
-        }
-    }
-}
-
-/// Begins a read; or what becomes of it, where that cannot be.
-fn start(worker: &mut FileReader, ring: &mut Reads<Reading>, mut reading: Reading, buffer: Vec<u8>) -> Option<Done> {
-    reading.began = probes::file_read::is_traced().then(instant);
-    let mut file = match worker.open(&reading.source) {
-        Ok(file) => Arc::clone(file),
-        Err(outcome) => return Some(read_done(&reading, (buffer, 0), outcome)),
-    };
-    reading.range.aside = reading.source.may_hold_up();
-    if let ReadFor::Block(_) = reading.whom
-        && let Some(direct) = worker.open_direct(&reading.source)
-    {
-        (file, reading.range.alignment) = (direct, ALIGNMENT);
-    }
-    ask(ring, reading, file, buffer)
-}
-
-/// Asks the ring, which has as many places as there may be reads.
-fn ask(ring: &mut Reads<Reading>, reading: Reading, file: Arc<OwnedFd>, buffer: Vec<u8>) -> Option<Done> {
-    let range = reading.range;
-    let (reading, buffer) = ring.start(reading, file, range, buffer).err()?;
-    Some(read_done(&reading, (buffer, 0), ReadOutcome::Failed(Errno::BUSY)))
-}
-
-/// A read has come to its end; nothing, where it begins anew.
-fn finish(worker: &mut FileReader, ring: &mut Reads<Reading>, done: ReadDone<Reading>) -> Option<Done> {
-    let ReadDone { ticket: mut reading, buffer, from, outcome } = done;
-    let ReadRange { offset, length, alignment, .. } = reading.range;
-    let outcome = match outcome {
-        Ok(()) => worker.look_after(&reading.source, offset, (length, buffer.len() - from)),
-        // This file system reads only by its cache, whatever it said when the file was opened.
-        Err(Errno::OPNOTSUPP | Errno::INVAL) if alignment > 1 => match worker.open(&reading.source) {
-            Ok(file) => {
-                let file = Arc::clone(file);
-                (reading.range.alignment, reading.range.aside) = (1, true);
-                return ask(ring, reading, file, buffer);
+            job => {
+                let before = lock_worker(shared);
+                let mut worker = Arc::clone(&before);
+                let mut done = serve(&mut worker, job);
+                if !Arc::ptr_eq(&before, &worker) {
+                    *lock(&shared.worker) = Arc::clone(&worker);
+                }
+                if let Done::Reopened(mounts) = &mut done {
+                    *mounts = Some(Box::new(Mounts::read(worker.path())));
+                }
+                done
             }
-            Err(outcome) => outcome,
-        },
-        Err(why) => ReadOutcome::Failed(why),
-    };
-    Some(read_done(&reading, (buffer, from), outcome))
-}
-
-/// Reads, and waits for that.
-fn read_now(worker: &mut FileReader, reading: &Reading, mut buffer: Vec<u8>) -> Done {
-    let outcome = worker.read(&reading.source, reading.range.offset, reading.range.length, &mut buffer);
-    read_done(reading, (buffer, 0), outcome)
-}
-
-fn read_done(reading: &Reading, (buffer, from): (Vec<u8>, usize), outcome: ReadOutcome) -> Done {
-    if let Some(began) = reading.began {
-        let length = (buffer.len() - from) as u64;
-        probes::file_read::fire(reading.source.path(), reading.range.offset, length, nanoseconds(began));
+        };
+        lock(&shared.desk).0.end(device);
+        shared.post(Answer { device, of_ring: false, done });
     }
-    let device = reading.source.identity().device;
-    Done::Read(ReadAnswer { whom: reading.whom, device, buffer, from, outcome })
+}
+
+fn lock_worker(shared: &Shared) -> Arc<FileReader> {
+    Arc::clone(&lock(&shared.worker))
+}
+
+/// Opens what the ring is to read.
+fn open(
+    worker: &FileReader,
+    whom: ReadFor,
+    source: Arc<Source>,
+    (offset, length): (u64, usize),
+    buffer: Vec<u8>,
+) -> Done {
+    if let Err(outcome) = worker.open(&source) {
+        return Done::Read(ReadAnswer { whom, buffer, from: 0, outcome });
+    }
+    source.may_hold_up();
+    if let ReadFor::Block(_) = whom {
+        worker.open_direct(&source);
+    }
+    Done::Opened(Job::Read { whom, source, offset, length, buffer })
 }
 
 /// Does a job, and waits for what it takes.
-pub fn serve(worker: &mut FileReader, job: Job) -> Done {
+pub fn serve(worker: &mut Arc<FileReader>, job: Job) -> Done {
     match job {
         Job::LookUp { entry, key, known, now } => {
             let began = probes::file_opened::is_traced().then(instant);
@@ -151,10 +100,18 @@ pub fn serve(worker: &mut FileReader, job: Job) -> Done {
             }
             Done::LookUp { entry, found }
         }
-        Job::Read { whom, source, offset, length, buffer } => {
+        Job::Read { whom, source, offset, length, mut buffer } => {
             let began = probes::file_read::is_traced().then(instant);
-            let range = ReadRange { offset, length, alignment: 1, aside: false };
-            read_now(worker, &Reading { whom, source, range, began }, buffer)
+            let outcome = worker.read(&source, offset, length, &mut buffer);
+            if let Some(began) = began {
+                probes::file_read::fire(source.path(), offset, buffer.len() as u64, nanoseconds(began));
+            }
+            Done::Read(ReadAnswer { whom, buffer, from: 0, outcome })
+        }
+        Job::Check(read) => {
+            let Unchecked { mut answer, source, offset, length } = *read;
+            answer.outcome = worker.look_after(&source, offset, (length, answer.buffer.len() - answer.from));
+            Done::Read(answer)
         }
         Job::Look { work, source } => {
             let outcome = worker.open(&source).err();
@@ -174,20 +131,20 @@ pub fn serve(worker: &mut FileReader, job: Job) -> Done {
         }
         Job::Reopen => {
             worker.reopen();
-            Done::Reopened
+            Done::Reopened(None)
         }
         Job::Replace(other) => {
-            *worker = *other;
-            Done::Reopened
+            *worker = Arc::from(other);
+            Done::Reopened(None)
         }
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long the file system took, for who traces it; no silo asks")]
-fn instant() -> Instant {
+pub fn instant() -> Instant {
     Instant::now()
 }
 
-fn nanoseconds(began: Instant) -> u64 {
+pub fn nanoseconds(began: Instant) -> u64 {
     instant().saturating_duration_since(began).as_nanos() as u64
 }

@@ -48,7 +48,7 @@ impl Drop for Site {
 }
 
 /// A look-up, and what a silo keeps of it.
-fn look(worker: &mut FileReader, name: &str, known: Option<&Known>, now: u64) -> (&'static str, Option<Known>) {
+fn look(worker: &FileReader, name: &str, known: Option<&Known>, now: u64) -> (&'static str, Option<Known>) {
     match worker.look_up(&Key::of(name.as_bytes()), known, now) {
         Found::File(file) => {
             let known = Known { identity: file.identity, racy: file.racy, content: file.content };
@@ -69,26 +69,26 @@ fn silos_of_a_domain_have_one_copy_and_those_of_another_theirs_when_it_is_hot() 
     let site = Site::new("near");
     site.write("a", b'a', 20 * KIB, 1_000);
     let shared_content = shared_content(1 << 20, 1 << 20);
-    let (mut one, mut two, mut far) =
+    let (one, two, far) =
         (site.worker(&shared_content, 0), site.worker(&shared_content, 0), site.worker(&shared_content, 1));
-    let (_, first) = look(&mut one, "a", None, 5_000);
-    let (_, second) = look(&mut two, "a", None, 5_000);
+    let (_, first) = look(&one, "a", None, 5_000);
+    let (_, second) = look(&two, "a", None, 5_000);
     let of = |known: &Option<Known>| Arc::clone(&known.as_ref().unwrap().content.as_ref().unwrap().bytes);
     assert!(Arc::ptr_eq(&of(&first), &of(&second)));
     assert_eq!(shared_content.held(), Held { bytes: 20 * KIB, copies: 0 });
     // At first it is sent from where it is; asked for again, it is copied.
-    let (_, third) = look(&mut far, "a", None, 5_000);
+    let (_, third) = look(&far, "a", None, 5_000);
     assert_eq!(domain(&third), 0);
-    let (what, fourth) = look(&mut far, "a", third.as_ref(), 5_001);
+    let (what, fourth) = look(&far, "a", third.as_ref(), 5_001);
     assert_eq!((what, domain(&fourth)), ("file", 1));
     assert_eq!(*of(&fourth), vec![b'a'; 20 * KIB]);
     assert_eq!(shared_content.held(), Held { bytes: 40 * KIB, copies: 20 * KIB });
-    assert_eq!(look(&mut far, "a", fourth.as_ref(), 5_002).0, "unchanged");
-    assert_eq!(look(&mut one, "a", first.as_ref(), 5_002).0, "unchanged");
+    assert_eq!(look(&far, "a", fourth.as_ref(), 5_002).0, "unchanged");
+    assert_eq!(look(&one, "a", first.as_ref(), 5_002).0, "unchanged");
     // A second silo of that domain finds the copy.
-    let mut further = site.worker(&shared_content, 1);
-    assert_eq!(domain(&look(&mut further, "a", None, 5_002).1), 1);
-    assert_eq!(look(&mut further, "a", third.as_ref(), 5_002).0, "file");
+    let further = site.worker(&shared_content, 1);
+    assert_eq!(domain(&look(&further, "a", None, 5_002).1), 1);
+    assert_eq!(look(&further, "a", third.as_ref(), 5_002).0, "file");
 }
 
 #[test]
@@ -98,20 +98,20 @@ fn copies_have_a_limit_of_their_own() {
         site.write(name, name.as_bytes()[0], 20 * KIB, 1_000);
     }
     let shared_content = shared_content(1 << 20, 30 * KIB);
-    let (mut near, mut far) = (site.worker(&shared_content, 0), site.worker(&shared_content, 1));
+    let (near, far) = (site.worker(&shared_content, 0), site.worker(&shared_content, 1));
     let mut known = Vec::new();
     for name in ["a", "b"] {
-        look(&mut near, name, None, 5_000);
-        known.push(look(&mut far, name, None, 5_000).1);
+        look(&near, name, None, 5_000);
+        known.push(look(&far, name, None, 5_000).1);
     }
-    let copied = look(&mut far, "a", known[0].as_ref(), 5_001);
+    let copied = look(&far, "a", known[0].as_ref(), 5_001);
     assert_eq!((copied.0, domain(&copied.1)), ("file", 1));
-    assert_eq!(look(&mut far, "b", known[1].as_ref(), 5_001).0, "unchanged");
+    assert_eq!(look(&far, "b", known[1].as_ref(), 5_001).0, "unchanged");
     assert_eq!(shared_content.held().copies, 20 * KIB);
     // Once the copy is cold, and nobody has it, there is room for the other.
     drop(copied);
     known[0] = None;
-    let (what, now_near) = look(&mut far, "b", known[1].as_ref(), 5_009);
+    let (what, now_near) = look(&far, "b", known[1].as_ref(), 5_009);
     assert_eq!((what, domain(&now_near)), ("file", 1));
     assert_eq!(shared_content.held().copies, 20 * KIB);
 }
@@ -121,16 +121,16 @@ fn what_is_changed_is_read_again_by_all_and_the_old_goes() {
     let site = Site::new("changed");
     site.write("a", b'1', 20 * KIB, 1_000);
     let shared_content = shared_content(1 << 20, 1 << 20);
-    let (mut one, mut two) = (site.worker(&shared_content, 0), site.worker(&shared_content, 1));
-    let first = look(&mut one, "a", None, 5_000).1;
-    let second = look(&mut two, "a", None, 5_000).1;
+    let (one, two) = (site.worker(&shared_content, 0), site.worker(&shared_content, 1));
+    let first = look(&one, "a", None, 5_000).1;
+    let second = look(&two, "a", None, 5_000).1;
     site.write("a", b'2', 24 * KIB, 2_000);
-    let (what, changed) = look(&mut two, "a", second.as_ref(), 5_001);
+    let (what, changed) = look(&two, "a", second.as_ref(), 5_001);
     assert_eq!((what, domain(&changed)), ("file", 1));
     let content = changed.as_ref().unwrap().content.clone().unwrap();
     assert_eq!(*content.bytes, vec![b'2'; 24 * KIB]);
     // The other finds what the one read.
-    let (what, found) = look(&mut one, "a", first.as_ref(), 5_001);
+    let (what, found) = look(&one, "a", first.as_ref(), 5_001);
     assert_eq!((what, domain(&found)), ("file", 1));
     // Old content of another domain that nobody asks for is off the shelf
     // when there is need; what is held counts.
@@ -148,28 +148,28 @@ fn a_newcomer_is_streamed_until_there_is_room() {
         site.write(name, name.as_bytes()[0], 20 * KIB, 1_000);
     }
     let shared_content = shared_content(50 * KIB, 0);
-    let mut worker = site.worker(&shared_content, 0);
-    let a = look(&mut worker, "a", None, 5_000).1;
-    let b = look(&mut worker, "b", None, 5_000).1;
-    assert_eq!(look(&mut worker, "c", None, 5_001).0, "large");
+    let worker = site.worker(&shared_content, 0);
+    let a = look(&worker, "a", None, 5_000).1;
+    let b = look(&worker, "b", None, 5_000).1;
+    assert_eq!(look(&worker, "c", None, 5_001).0, "large");
     // Both are asked for on and on: they stay.
     for now in 5_002..5_010 {
-        assert_eq!(look(&mut worker, "a", a.as_ref(), now).0, "unchanged");
-        assert_eq!(look(&mut worker, "b", b.as_ref(), now).0, "unchanged");
-        assert_eq!(look(&mut worker, "c", None, now).0, "large");
+        assert_eq!(look(&worker, "a", a.as_ref(), now).0, "unchanged");
+        assert_eq!(look(&worker, "b", b.as_ref(), now).0, "unchanged");
+        assert_eq!(look(&worker, "c", None, now).0, "large");
     }
     // One is not any more. Off the shelf it is at once; the memory is free
     // when the silo has let go.
     let before = shared_content.taken_off();
     for now in 5_010..5_014 {
-        assert_eq!(look(&mut worker, "b", b.as_ref(), now).0, "unchanged");
+        assert_eq!(look(&worker, "b", b.as_ref(), now).0, "unchanged");
     }
-    assert_eq!(look(&mut worker, "c", None, 5_014).0, "large");
+    assert_eq!(look(&worker, "c", None, 5_014).0, "large");
     assert_eq!(shared_content.taken_off(), before + 1);
     assert!(!a.as_ref().unwrap().content.as_ref().unwrap().is_kept());
     assert!(shared_content.held().bytes <= 50 * KIB);
     drop(a);
-    assert_eq!(look(&mut worker, "c", None, 5_015).0, "file");
+    assert_eq!(look(&worker, "c", None, 5_015).0, "file");
     assert_eq!(shared_content.held().bytes, 40 * KIB);
 }
 
@@ -178,12 +178,12 @@ fn a_file_that_may_still_change_is_for_its_asker_alone() {
     let site = Site::new("racy");
     site.write("a", b'a', 20 * KIB, 5_000);
     let shared_content = shared_content(1 << 20, 1 << 20);
-    let (mut one, mut two) = (site.worker(&shared_content, 0), site.worker(&shared_content, 0));
-    let first = look(&mut one, "a", None, 5_001).1;
+    let (one, two) = (site.worker(&shared_content, 0), site.worker(&shared_content, 0));
+    let first = look(&one, "a", None, 5_001).1;
     assert!(first.as_ref().unwrap().racy);
-    let second = look(&mut two, "a", None, 5_001).1;
+    let second = look(&two, "a", None, 5_001).1;
     assert_eq!(shared_content.held().bytes, 40 * KIB);
-    let again = look(&mut one, "a", first.as_ref(), 5_004).1;
+    let again = look(&one, "a", first.as_ref(), 5_004).1;
     assert!(!again.as_ref().unwrap().racy);
     drop((first, second));
     assert_eq!(shared_content.held().bytes, 20 * KIB);
@@ -206,7 +206,7 @@ fn helper_threads_share_within_the_limits() {
         for silo in 0..4_u16 {
             let (site, shared_content, second) = (&site, &shared_content, &second);
             scope.spawn(move || {
-                let mut worker = site.worker(shared_content, silo % 2);
+                let worker = site.worker(shared_content, silo % 2);
                 let mut held: Vec<Option<Known>> = (0..FILES).map(|_| None).collect();
                 let mut random = u64::from(silo) + 1;
                 for turn in 0..3_000 {
@@ -219,7 +219,7 @@ fn helper_threads_share_within_the_limits() {
                             *known = None;
                         }
                     }
-                    let (what, known) = look(&mut worker, &format!("f{file}"), held[file].as_ref(), now);
+                    let (what, known) = look(&worker, &format!("f{file}"), held[file].as_ref(), now);
                     match what {
                         "file" => {
                             let content = known.as_ref().unwrap().content.as_ref().unwrap();

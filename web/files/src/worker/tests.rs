@@ -3,7 +3,7 @@
 use super::*;
 use std::os::unix::fs::symlink;
 
-fn look(worker: &mut FileReader, path: &str) -> String {
+fn look(worker: &FileReader, path: &str) -> String {
     let found = worker.look_up(&Key::of(path.as_bytes()), None, 0);
     match found {
         Found::File(file) => String::from_utf8_lossy(&file.message[file.head_len..]).into_owned(),
@@ -25,7 +25,7 @@ fn without_openat2_links_are_refused_and_files_are_found() {
     symlink("..", root.join("site/a/up")).expect("a link");
     for symlinks in [Symlinks::Off, Symlinks::WithinRoot] {
         let directory = Directory { symlinks, ..Directory::new(root.join("site")) };
-        let mut worker = FileReader::new(&directory, HeadWriter::new(0, |_, _, _| {})).expect("the root is there");
+        let worker = FileReader::new(&directory, HeadWriter::new(0, |_, _, _| {})).expect("the root is there");
         worker.without_openat2();
         for (path, found) in [
             ("", "home"),
@@ -40,7 +40,7 @@ fn without_openat2_links_are_refused_and_files_are_found() {
             ("dir/b/c.txt", "Forbidden"),
             ("a/up/a/b/c.txt", "Forbidden"),
         ] {
-            assert_eq!(look(&mut worker, path), found, "{path}");
+            assert_eq!(look(&worker, path), found, "{path}");
         }
     }
     std::fs::remove_dir_all(root).expect("removed");

@@ -12,7 +12,7 @@ use crate::program::SymlinkKind;
 use asking::AskNote;
 use exchange::{About, ExchangeId, Replies};
 use features::ErrorLevel;
-use files::FileFault;
+use files::{FileFault, LookError};
 use semantics::{Known, Request};
 use std::io::{self, Write};
 
@@ -48,6 +48,11 @@ impl Runner<'_> {
         self.tell(ErrorLevel::ERROR, || {
             [what.as_bytes(), b"\"", path, b"\" ", told.as_bytes(), b" (", why.as_bytes(), b")"].concat()
         });
+    }
+
+    /// The file system failed at a path, or no more files can be opened.
+    pub(super) fn tell_of_look(&self, path: &[u8], error: LookError) {
+        self.tell(ErrorLevel::CRIT, || failed(error.call, path, &error.why.into()));
     }
 
     /// What is only looked at may not be come to. A link that may not be followed is passed
@@ -134,12 +139,40 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// A file could not be sent to its end by who sends it without reading it: in nginx's words.
+    #[cold]
+    pub(super) fn tell_of_unsent(&mut self, token: u32, id: ExchangeId, fault: app::SendFileError) {
+        let Some(state) = self.rest.requests.get_mut(token) else { return };
+        let Some(request) = &state.request else { return };
+        let path = self.files.streamed_path(id, state.wait.inner).unwrap_or_default();
+        let path = [&b"/"[..], path.strip_prefix(b"/").unwrap_or(&path)].concat();
+        let why = fault.errno.map(io::Error::from_raw_os_error);
+        let (level, mut text) = match (fault.call, why) {
+            ("sendfile()", Some(why)) => (ErrorLevel::ALERT, [&b"sendfile() "[..], &failure(&why)].concat()),
+            (call, Some(why)) => (ErrorLevel::CRIT, failed(call, &path, &why)),
+            (call, None) => {
+                let at = fault.at.to_string();
+                let text = [call.as_bytes(), b" reported that \"", &path, b"\" was truncated at ", at.as_bytes()];
+                (ErrorLevel::ALERT, text.concat())
+            }
+        };
+        text.extend_from_slice(b" while sending response to client");
+        tell((&self.loaded, state), &request.get(), &self.rest.clock, (level, || text));
+    }
+}
+
 /// That a call for a path failed, and why, as nginx tells it.
 pub(super) fn failed(call: &str, path: &[u8], why: &io::Error) -> Vec<u8> {
+    [call.as_bytes(), b" \"", path, b"\" ", &failure(why)].concat()
+}
+
+/// That it failed, and why: `failed (5: Input/output error)`.
+fn failure(why: &io::Error) -> Vec<u8> {
     let told = why.to_string();
     let word = told.split(" (os error").next().unwrap_or(&told);
     let number = why.raw_os_error().unwrap_or_default();
-    [call.as_bytes(), b" \"", path, format!("\" failed ({number}: {word})").as_bytes()].concat()
+    format!("failed ({number}: {word})").into_bytes()
 }
 
 /// Tells what is no request's, in the process's own logs.

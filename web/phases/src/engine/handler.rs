@@ -273,6 +273,10 @@ impl Handler for Engine {
             Gone::Cut => {}
             Gone::Left { unsent, .. } if self.rest.leave_behind((token, id), unsent) => return,
             Gone::Left { now, unsent } => self.rest.log_left(token, unsent, now, CLIENT_LEFT),
+            Gone::FileFailed { now, unsent, fault } => {
+                self.tell_of_unsent(token, id, fault);
+                self.rest.log_left(token, unsent, now, CLIENT_LEFT);
+            }
             Gone::GivenUp { now, unsent } => self.rest.log_left(token, unsent, now, 503),
         }
         let Some(state) = self.rest.requests.take(token) else { return };

@@ -97,7 +97,10 @@ impl Runner<'_> {
                     Lead::Forbidden => At::Forbidden,
                     Lead::Unread(Unread::File { .. } | Unread::Other) if path.ends_with(b"/") => At::Missing,
                     Lead::Unread(what) => At::Unread(what),
-                    Lead::Failed => At::Failed,
+                    Lead::Failed(why) => {
+                        why.into_iter().for_each(|why| self.tell_of_look(path, why));
+                        At::Failed
+                    }
                 })
             }
             Look::Waits(mark) => {

@@ -73,6 +73,7 @@ impl Handler for Holds {
         match why {
             Gone::GivenUp { .. } => self.given_up += 1,
             Gone::Left { .. } => assert!(self.leaves, "nobody leaves"),
+            Gone::FileFailed { .. } => panic!("no file is sent"),
             Gone::Cut => {}
         }
         self.gone += 1;

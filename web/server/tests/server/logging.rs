@@ -2,7 +2,7 @@
 
 use crate::support::{Site, World, directory};
 use core::time::Duration;
-use server::AccessLog;
+use server::{AccessLog, LineFormat};
 
 /// Waits for the writer thread to have written `lines` lines.
 pub fn lines(path: &std::path::Path, lines: usize) -> Vec<String> {
@@ -68,6 +68,32 @@ fn a_stream_cut_short_is_logged_with_what_was_sent() {
     let sent: u64 = line.split(' ').nth(9).and_then(|it| it.parse().ok()).expect("bytes sent");
     // What was queued beyond it was not; the head is no content.
     assert!(sent > (1 << 20) - 1_000 && sent < 1 << 20, "{line}");
+}
+
+/// As with nginx: when a request was done, not when it came.
+#[test]
+fn the_time_of_a_line_is_that_of_its_end() {
+    for (format, before, after) in [
+        (LineFormat::Combined, "[21/Oct/2015:07:28:07 +0000] \"GET /large", "192.0.2.7 - - "),
+        (LineFormat::Json, "\"2015-10-21T07:28:07+00:00\",\"remote_addr\"", "{\"time\":"),
+    ] {
+        let site = Site::new();
+        site.write("large", vec![b'x'; 8 << 20]);
+        let path = site.outside().join("log");
+        let mut config = site.config();
+        directory(&mut config).cache_file_bytes = 10_000;
+        (config.access_log, config.log_format) = (AccessLog::File(path.clone()), format);
+        let mut world = World::new(config);
+        let id = world.open();
+        world.conn(id).acks = false;
+        world.send(id, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+        world.advance(Duration::from_secs(7));
+        world.conn(id).acks = true;
+        world.settle();
+        world.advance(Duration::from_millis(101));
+        let line = lines(&path, 1).remove(0);
+        assert!(line.starts_with(after) && line.contains(before) && line.contains("8388608"), "{line}");
+    }
 }
 
 #[test]

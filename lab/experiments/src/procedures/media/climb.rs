@@ -18,9 +18,9 @@ pub(super) const KEPT: &str = "kept";
 const CONNECTIONS: &str = "connections";
 const CPU: &str = "CPU";
 pub(super) const COST: &str = "CPU per Gbit/s";
-const MODELLED: &str = "moved, by the model";
-const COUNTED: &str = "moved, as counted";
-const READ: &str = "read from disk";
+pub(super) const MODELLED: &str = "moved, by the model";
+pub(super) const COUNTED: &str = "moved, as counted";
+pub(super) const READ: &str = "read from disk";
 const FIRST_BYTE: &str = "first byte p99";
 const LATE: &str = "late p99";
 const CLIENT: &str = "generator's CPU";
@@ -29,6 +29,9 @@ const DISK: &str = "disk alone";
 /// Of each step beside these.
 const RATE: &str = "Gbit/s";
 pub(super) const DRY: &str = "ran dry";
+
+/// The detail of a run that names the figures that it has not, each with the reason.
+const NOT_MEASURED: &str = "not measured";
 
 /// What a step gave. Times in milliseconds, shares of a core.
 #[derive(Clone, PartialEq, Debug)]
@@ -51,6 +54,8 @@ pub(super) struct FilmStep {
     /// Bytes that passed memory for each of content.
     pub(super) modelled: Option<f64>,
     pub(super) counted: Option<f64>,
+    /// Why figures are not there, by their names.
+    pub(super) unmeasured: Vec<(&'static str, String)>,
 }
 
 impl FilmStep {
@@ -70,7 +75,14 @@ impl FilmStep {
             read: watched.read,
             modelled: None,
             counted: None,
+            unmeasured: Vec::new(),
         }
+    }
+
+    /// Why a figure of it is not there.
+    fn why_not(&self, figure: &str) -> String {
+        let told = self.unmeasured.iter().find(|(name, _)| *name == figure);
+        told.map_or_else(|| "there is no sample of it".to_owned(), |(_, why)| why.clone())
     }
 
     /// Bytes of content in a second.
@@ -175,6 +187,11 @@ impl Climb {
             shares.into_iter().filter_map(|(name, share)| Some((name, share?))).for_each(|(name, share)| {
                 put(figures, name, share);
             });
+            let missing = OF_KNEE.iter().filter(|name| !figures.contains_key(**name));
+            let missing: Vec<String> = missing.map(|name| format!("{name} ({})", knee.why_not(name))).collect();
+            if !missing.is_empty() {
+                run.details.insert(NOT_MEASURED.to_owned(), missing.join("; "));
+            }
             run.verdict = (knee.left_out > LEFT_OUT).then(|| RunVerdict {
                 word: results::Worth::Partial.word().to_owned(),
                 reasons: vec![format!("{:.0} % of the seconds at the knee do not count", 100.0 * knee.left_out)],
@@ -191,6 +208,9 @@ impl Climb {
         run
     }
 }
+
+/// What there is to be of each knee.
+const OF_KNEE: [&str; 10] = [KEPT, CONNECTIONS, CPU, COST, MODELLED, COUNTED, READ, FIRST_BYTE, LATE, CLIENT];
 
 /// The name of a figure of a step.
 pub(super) fn of_step(streams: u32, what: &str) -> String {
@@ -260,6 +280,7 @@ mod tests {
             read: Some(f64::from(streams) * 0.005e9 / 8.0 / 2.0),
             modelled: Some(2.0),
             counted: None,
+            unmeasured: vec![(COUNTED, "nothing counts it".to_owned())],
         }
     }
 
@@ -282,6 +303,7 @@ mod tests {
             (Some(3.0), Some(60.0), None)
         );
         assert_eq!(run.details["knee"], "200 streams; 3 of 400 streams ran dry");
+        assert_eq!(run.details[NOT_MEASURED], "moved, as counted (nothing counts it)");
         assert_eq!((run.errors, run.others, run.verdict), (3, Some(0.06), None));
         let known: Vec<String> = figures(&[100, 200, 400]).into_iter().map(|figure| figure.name).collect();
         assert!(run.figures.keys().all(|name| known.contains(name)), "{:?}", run.figures);
@@ -299,6 +321,21 @@ mod tests {
         assert_eq!(run.details["knee"], "100 streams; the disk gives no more at 100 streams");
         let (run, _) = climbed(1e9, &[step(100, 0.2, 0)]);
         assert!(run.details["knee"].ends_with("all steps held: ask for more streams"));
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_with_its_reason() {
+        let blind = FilmStep { first_byte: f64::NAN, read: None, counted: Some(3.0), ..step(100, 0.2, 0) };
+        let unmeasured = vec![(READ, "the kernel does not count it".to_owned())];
+        let (run, _) = climbed(1e9, &[FilmStep { unmeasured, ..blind }]);
+        let told = "read from disk (the kernel does not count it); first byte p99 (there is no sample of it)";
+        assert_eq!(run.details[NOT_MEASURED], told);
+        let (run, _) = climbed(1e9, &[FilmStep { counted: Some(3.0), ..step(100, 0.2, 0) }]);
+        assert!(!run.details.contains_key(NOT_MEASURED));
+        // All figures of a knee are told of, and no other.
+        let known: Vec<String> = figures(&[]).into_iter().map(|figure| figure.name).collect();
+        assert!(OF_KNEE.iter().all(|name| known.iter().any(|known| known == name)));
+        assert_eq!(known.len(), OF_KNEE.len() + 1, "and the disk's own");
     }
 
     #[test]

@@ -12,16 +12,19 @@ use watch::{ReadOptions, Reader};
 /// What is asked of the model: a byte costs the same at every rate.
 const BYTES: f64 = 1e9;
 
-/// Bytes that memory reads and writes for each byte of content, of which this share comes from a disk;
-/// `None` where the model has no such way.
-pub(super) fn modelled(machine: &BudgetMachine, way: ContentWay, tls: bool, from_disk: f64) -> Option<f64> {
+/// Bytes that memory reads and writes for each byte of content, of which this share comes from a disk.
+///
+/// # Errors
+/// Why the model does not say.
+pub(super) fn modelled(machine: &BudgetMachine, way: ContentWay, tls: bool, from_disk: f64) -> Result<f64, String> {
     let moved = |disk| {
-        let made = budget(machine, &BudgetAsk { tls, disk, ..BudgetAsk::new(8.0 * BYTES) }).ok()?;
-        let cost = made.ways.iter().find(|cost| cost.way == way)?;
-        Some((cost.reads + cost.writes) / BYTES)
+        let made = budget(machine, &BudgetAsk { tls, disk, ..BudgetAsk::new(8.0 * BYTES) });
+        let made = made.map_err(|why| why.to_string())?;
+        let cost = made.ways.iter().find(|cost| cost.way == way).ok_or("the model has no such way")?;
+        Ok::<_, String>((cost.reads + cost.writes) / BYTES)
     };
     let (memory, disk) = (moved(false)?, moved(true)?);
-    Some((disk - memory).mul_add(from_disk, memory))
+    Ok((disk - memory).mul_add(from_disk, memory))
 }
 
 /// What counts the bytes of this machine's memory, whoever moves them.
@@ -113,7 +116,7 @@ mod tests {
 
     #[test]
     fn passes_are_those_of_the_way_and_of_what_came_from_disks() {
-        let moved = |way, tls, from_disk| modelled(&machine(), way, tls, from_disk);
+        let moved = |way, tls, from_disk| modelled(&machine(), way, tls, from_disk).ok();
         assert_eq!(moved(ContentWay::KernelTls, true, 1.0), Some(4.0));
         assert_eq!(moved(ContentWay::KernelTls, true, 0.25), Some(3.25));
         assert_eq!(
@@ -122,11 +125,12 @@ mod tests {
         );
         assert_eq!(moved(ContentWay::Sendfile, false, 0.5), Some(1.5));
         assert_eq!(moved(ContentWay::KernelTls, false, 1.0), None, "there is no such way");
-        assert_eq!(modelled(&BudgetMachine::default(), ContentWay::Sendfile, false, 1.0), None);
+        let none = modelled(&BudgetMachine::default(), ContentWay::Sendfile, false, 1.0);
+        assert!(none.is_err_and(|why| !why.is_empty()));
         // What falls out of the cache is written and read.
         let mut small = machine();
         small.domains[0].cache = Some((1 << 20, 8));
-        assert_eq!(modelled(&small, ContentWay::IntoSlot, true, 1.0), Some(4.0));
+        assert_eq!(modelled(&small, ContentWay::IntoSlot, true, 1.0), Ok(4.0));
     }
 
     #[test]

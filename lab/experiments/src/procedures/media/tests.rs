@@ -104,6 +104,25 @@ fn sides_are_compared_at_the_largest_step_that_both_held() {
     assert_eq!(kept, [Some(true), Some(false), None, Some(true), None], "{checks:?}");
 }
 
+/// What is called the kernel's and was not sealed by it counts only in part.
+#[test]
+fn who_sealed_is_told_of_what_is_the_kernels_to_seal() {
+    let no = || Err("no such file".to_owned());
+    for (before, after, told) in [
+        (Ok(3), Ok(7), "the kernel, on 4 connections"),
+        (Ok(3), Ok(3), "the server itself: the kernel was not asked to"),
+        (Ok(3), no(), "not known: no such file"),
+        (no(), Ok(3), "not known: no such file"),
+    ] {
+        let mut run = Run::default();
+        tell_of_sealer(&mut run, before, after);
+        let reasons = run.verdict.map(|verdict| (verdict.word, verdict.reasons));
+        let partial = ("PARTIAL".to_owned(), vec![format!("sealed by: {told}")]);
+        assert_eq!(reasons, (!told.starts_with("the kernel")).then_some(partial));
+        assert_eq!(run.details["sealed by"], told);
+    }
+}
+
 #[test]
 fn what_the_kernel_sealed_is_read() {
     let stat = "TlsCurrTxSw                     \t1\nTlsTxSw                         \t3\nTlsTxDevice                     \t4\n";
