@@ -22,13 +22,18 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # DPDK=1 builds with the distribution's DPDK.
 DPDK ?=
-WITH_DPDK := $(if $(DPDK),--features dpdk)
+WITH_DPDK := $(if $(DPDK),--features cli/dpdk)
+# All three programs: nearside, nearside-tools and nearside-cluster.
+PROGRAMS := --package cli --package command
 # Tests and lints are with DPDK wherever there is one, in one build of the
 # workspace: testing/interop asks in the same way. The shell asks, at each
 # command: make would ask before the first, which may install it.
 TESTED_DPDK = $$(pkg-config --exists libdpdk 2>/dev/null && echo --features cli/dpdk)
+# The house's checks, built as part of the workspace: `cargo xtask` alone compiles what they need with
+# fewer features, and the tests would compile it again.
+XTASK = env CARGO='$(CARGO)' $(TARGET)/debug/xtask
 # All tests to their end, and what of them failed.
-SUITE := $(CARGO) xtask suite
+SUITE = $(XTASK) suite
 TESTS = -- --workspace --locked $(TESTED_DPDK)
 # With lines, which profiles need.
 BENCH := $(TARGET)/lines/bench
@@ -42,25 +47,26 @@ SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
 .PHONY: help build try install uninstall deb image test-deb test-image demo test test-vm bench soak
-.PHONY: fuzz-libfuzzer format lint tidy deny audit rfc man docs
+.PHONY: fuzz-libfuzzer format lint xtask without-dpdk tidy deny audit rfc man docs
 
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 22
 
-build: ## build both programs: target/release/nearside and nearside-tools; with DPDK=1 for --link dpdk:…
+build: ## build the programs: target/release/nearside, nearside-tools and -cluster; with DPDK=1 for --link dpdk:…
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(NEARSIDE)"
-	@scripts/build.sh --package cli --locked $(WITH_DPDK)
+	@scripts/build.sh $(PROGRAMS) --locked $(WITH_DPDK)
 
 # Without optimization of the whole program: not what is measured or installed.
-try: ## build both programs soon, to try them or to work on them: target/try/nearside and nearside-tools
+try: ## build the programs soon, to try them or to work on them: target/try/nearside, nearside-tools and -cluster
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(TARGET)/try/nearside"
-	@PROFILE=try scripts/build.sh --package cli --locked $(WITH_DPDK)
-	@echo "$(TARGET)/try/nearside and nearside-tools lie side by side; make build makes those that are measured"
+	@PROFILE=try scripts/build.sh $(PROGRAMS) --locked $(WITH_DPDK)
+	@echo "$(TARGET)/try/nearside, nearside-tools and nearside-cluster lie side by side;" \
+		"make build makes those that are measured"
 
 # What is there is installed as it is: sudo need not build.
-install: ## install both programs, manual, documents, completions and units below PREFIX (/usr/local), in DESTDIR if set
+install: ## install the programs, manual, documents, completions and units below PREFIX (/usr/local), in DESTDIR if set
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install.sh $(NEARSIDE)
 
@@ -98,13 +104,11 @@ LINTED = $$($(CARGO) clippy --version >/dev/null 2>&1 && \
 
 test: ## run everything that must pass: format, tidy, dependencies, tests and their lints
 	@scripts/need.sh test
-	@$(MAKE) --no-print-directory format
-	@$(LINTED) $(MAKE) --no-print-directory tidy deny
+	@$(LINTED) $(MAKE) --no-print-directory format tidy deny without-dpdk
 	@echo "== tests, and lints as they are compiled"
 	@$(LINTED) $(SUITE) --again 2 $(TESTS)
 	@[ -n "$(TESTED_DPDK)" ] || \
 		echo "libdpdk is not installed here (apt-get install libdpdk-dev): its tests are left out"
-	@[ -z "$(TESTED_DPDK)" ] || $(CARGO) check --package nearside-dpdk --lib --locked
 
 test-vm: build ## boot machines with NUMA domains, lossy links, several queues; VM=NAME for one scenario
 	@scripts/need.sh vm
@@ -113,12 +117,13 @@ test-vm: build ## boot machines with NUMA domains, lossy links, several queues; 
 bench: build ## measure instructions, connections, frames, goodput and the demo against their bounds
 	@scripts/need.sh bench
 	@echo "== building the measurements"
-	@$(CARGO) build --profile lines --package bench --locked
+	@$(CARGO) build --profile lines --package bench --package nearside-preload --locked
 	@$(CARGO) build --release --package cli --features dpdk --locked --target-dir $(TARGET)/dpdk
 	@scripts/each.sh \
 		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \
 		"instructions of a request as silos grow in number|$(SUDO) $(BENCH) cost --silos 1,4,16" \
 		"instructions of the generator for a request|$(SUDO) $(BENCH) cost --side generator" \
+		"goal: socket calls of a program on our stack|$(SUDO) $(BENCH) posix --nearside $(NEARSIDE)" \
 		"instructions of a paced segment as flows grow in number|$(SUDO) $(BENCH) pace" \
 		"a million connections|$(CONNECTIONS)" \
 		"goal: ten million connections, in 6 GB of memory|$(CONNECTIONS) --idle 10M --rounds 1" \
@@ -163,7 +168,7 @@ FUZZ := RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/fuzz $(RUN) \
 	--target $$(rustc -vV | sed -n 's/^host: //p') --package fuzz --
 
 # Beside half of each core, in bursts: what others on a machine take.
-soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, bad input, fuzzing, seeds
+soak: build xtask ## all tests on a busy machine (ROUNDS) and on one core, restarts, bad input, fuzzing, seeds
 	@scripts/need.sh test
 	@scripts/each.sh \
 		"all tests $(ROUNDS) times beside half of each core|$(SUITE) --rounds $(ROUNDS) --busy $(TESTS)" \
@@ -226,13 +231,20 @@ lint: format ## check format and lints, without any test
 		$(CARGO) clippy --package nearside-dpdk --all-targets --locked -- --deny warnings; \
 	fi
 
-tidy: ## check what the compiler does not: names, lengths, links, layers
-	@echo "== tidy"
-	@$(CARGO) xtask tidy
+xtask:
+	@$(CARGO) build --quiet --workspace --locked $(TESTED_DPDK) --bin xtask
 
-deny: ## check what comes in with dependencies: licences, sources, bans, second versions
+tidy: xtask ## check what the compiler does not: names, lengths, links, layers
+	@echo "== tidy"
+	@$(XTASK) tidy
+
+deny: xtask ## check what comes in with dependencies: licences, sources, bans, second versions
 	@echo "== deny"
-	@$(CARGO) xtask deny
+	@$(XTASK) deny
+
+# Where the tests are with DPDK, that the workspace is one without it, too.
+without-dpdk:
+	@[ -z "$(TESTED_DPDK)" ] || $(CARGO) check --quiet --package nearside-dpdk --lib --locked
 
 audit: ## compare dependencies with the advisories of RustSec; needs a network
 	@$(CARGO) xtask audit $(ADVISORIES)

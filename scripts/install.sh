@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs both programs with their manual pages, completions and systemd units, the
+# Installs the programs with their manual pages, completions and systemd units, the
 # documents, the schema of sites, alerts and the dashboard below $PREFIX (/usr/local), in
 # $DESTDIR if that is set; or removes them.
 #
-# nearside-tools lies beside the program that is named; people call nearside alone,
-# which finds the other below lib.
+# nearside-tools and nearside-cluster lie beside the program that is named; people call
+# nearside alone, which finds the others below lib.
 #
 #   scripts/install.sh target/release/nearside
 #   scripts/install.sh --remove
@@ -24,7 +24,7 @@ share=$to/share/nearside
 
 if [ "${1:-}" = --remove ]; then
     # What is named nearside there is ours.
-    rm -f "$bin/nearside" "$lib/nearside-tools"
+    rm -f "$bin/nearside" "$lib/nearside-tools" "$lib/nearside-cluster"
     rm -f "$man/nearside.1" "$man"/nearside-*.1 "$bash/nearside" "$zsh/_nearside" \
         "$fish/nearside.fish" "$units/nearside.service" "$units/nearside.socket" \
         "$units/nearside-link@.service" "$units/nearside-nginx.service"
@@ -35,16 +35,23 @@ if [ "${1:-}" = --remove ]; then
 fi
 
 program=${1:?which program}
-tools=$(dirname "$program")/nearside-tools
-[ -x "$tools" ] || { echo "$tools is missing: make build" >&2; exit 1; }
+beside=$(dirname "$program")
+[ -x "$beside/nearside-tools" ] || { echo "$beside/nearside-tools is missing: make build" >&2; exit 1; }
+lie="nearside-tools nearside-cluster"
+[ -x "$beside/nearside-cluster" ] || {
+    echo "$beside/nearside-cluster is not built: nearside cluster is left out" >&2
+    lie=nearside-tools
+}
 mkdir -p "$bin" "$lib" "$man" "$bash" "$zsh" "$fish" "$units" \
     "$doc/docs" "$doc/examples" "$share/alerts" "$share/dashboard" || {
     echo "cannot write below $to: try sudo make install, or make install PREFIX=\$HOME/.local" >&2
     exit 1
 }
 # Moved into place, for a program that runs cannot be written over.
-install -m 755 "$tools" "$lib/.nearside-tools.new"
-mv -f "$lib/.nearside-tools.new" "$lib/nearside-tools"
+for one in $lie; do
+    install -m 755 "$beside/$one" "$lib/.$one.new"
+    mv -f "$lib/.$one.new" "$lib/$one"
+done
 install -m 755 "$program" "$bin/.nearside.new"
 mv -f "$bin/.nearside.new" "$bin/nearside"
 "$program" man "$man" >/dev/null

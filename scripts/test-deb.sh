@@ -81,6 +81,7 @@ zcat /usr/share/man/man1/nearside-nginx.1.gz | grep -q explain || fail "no manua
 # The second program is found by the first, and by nobody's PATH.
 nearside load --help | grep -q warmup || fail "the tools are not found"
 if command -v nearside-tools >/dev/null; then fail "the tools are a command of their own"; fi
+nearside cluster --version >/dev/null || fail "nearside cluster: $(nearside cluster --version 2>&1)"
 for file in doc/nearside/README.md doc/nearside/CHANGELOG.md doc/nearside/docs/site.md \
     doc/nearside/examples/alias.conf nearside/alerts/nearside.rules.yml nearside/dashboard/nearside.json; do
     # Images of containers keep documents out.

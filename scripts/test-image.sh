@@ -52,7 +52,7 @@ if [ $engine = podman ]; then isolation="--isolation chroot --format docker"; gr
 mkdir -p "$work/context/target/release"
 cp -r "$here/packaging" "$work/context/packaging"
 cp "$program" "$work/context/target/release/nearside"
-cp "$(dirname "$program")/nearside-tools" "$work/context/target/release/"
+cp "$(dirname "$program")/nearside-tools" "$(dirname "$program")/nearside-cluster" "$work/context/target/release/"
 built() { # name, options
     image=$1
     shift
@@ -166,6 +166,8 @@ started
 until_inside nearside status --health
 inside nearside load http://127.0.0.1:8080/index.html -n 100 --warmup 0s --json >"$work/load.json" || fail "no page"
 logged 'GET /index.html' 100
+# What workers of a cluster and their controller are.
+inside nearside cluster --version >"$work/said" 2>&1 || fail "$(cat "$work/said")"
 is=$(inside sh -c 'cut -d " " -f 1 /proc/1/comm; grep ^Uid: /proc/1/status' | tr '\n' ' ')
 case $is in "nginx Uid:	65532	65532	65532	65532 ") ;; *) fail "process 1 is $is" ;; esac
 check=$($engine image inspect --format '{{index .Config.Healthcheck.Test 0}}' "localhost/$image")

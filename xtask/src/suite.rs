@@ -125,6 +125,14 @@ pub fn run(plan: &Plan) -> Result<ExitCode, String> {
 /// Most of what takes long waits: for timers, for peers, for processes.
 const THREADS_PER_CORE: usize = 2;
 
+/// How many programs run at once on so many cores, and how many tests of each. One whose last tests wait
+/// leaves its core to others: so there are half as many programs again as cores, and fewer tests of
+/// each, so that no more of them want a core at a time.
+fn at_once(cores: usize) -> (usize, usize) {
+    let programs = cores + cores / 2;
+    (programs, (cores * THREADS_PER_CORE * cores).div_ceil(programs))
+}
+
 /// One run of all tests.
 #[derive(Default)]
 struct Round {
@@ -133,16 +141,16 @@ struct Round {
     took: Vec<(Duration, String)>,
 }
 
-/// Runs all programs once, as many at a time as there are cores.
+/// Runs all programs once, some at a time.
 fn round_of(plan: &Plan, built: &Built) -> io::Result<Round> {
-    let cores = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
+    let (programs, tests) = at_once(std::thread::available_parallelism().map_or(1, core::num::NonZero::get));
     let queue = Mutex::new(built.programs.iter());
     let stage = Mutex::new(Stage::new(io::stdout()));
     let round = Mutex::new(Round::default());
     let lane = || -> io::Result<()> {
         loop {
             let Some(program) = lock(&queue).next() else { return Ok(()) };
-            let command = built.command(program, &plan.arguments, cores * THREADS_PER_CORE);
+            let command = built.command(program, &plan.arguments, tests);
             let began = now();
             let failed = run_one(program, command, plan.limit, &stage)?;
             let mut round = lock(&round);
@@ -151,7 +159,7 @@ fn round_of(plan: &Plan, built: &Built) -> io::Result<Round> {
         }
     };
     std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..cores).map(|_| scope.spawn(lane)).collect();
+        let lanes: Vec<_> = (0..programs).map(|_| scope.spawn(lane)).collect();
         let ended = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
         ended.collect::<io::Result<()>>()
     })?;
@@ -319,6 +327,11 @@ error: 2 targets failed:
         let failed = |target: &str, name: &str| (format!("-p nearside-sockets --test {target}"), name.to_owned());
         let wanted = [failed("all", "files::a"), failed("all", "files::b"), failed("ring", "(the program itself)")];
         assert_eq!(reader.failed, wanted);
+    }
+
+    #[test]
+    fn more_programs_run_than_there_are_cores_and_about_as_many_tests() {
+        assert_eq!([1, 2, 4, 16].map(at_once), [(1, 2), (3, 3), (6, 6), (24, 22)]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a run is to meet: `p99<1ms`, `errors<0.1%`, `rate>10k`.
 
-use crate::report::Report;
+use crate::report::{Reason, Report, Spoils, Trust};
 use crate::streaming::{StreamingReport, Waited, quantile};
 use core::fmt;
 use core::str::FromStr;
@@ -149,6 +149,9 @@ pub struct Judged {
     pub at_least: bool,
     /// Whether it is met. What was not measured is not met.
     pub met: bool,
+    /// Whether the figure is that of what was asked for. Where the report calls its figures none, only counts of
+    /// what failed are, as long as something was measured.
+    pub counts: bool,
 }
 
 impl Objective {
@@ -164,7 +167,11 @@ impl Objective {
     /// Compares the report's figure with the bound.
     #[must_use]
     pub fn judge(&self, report: &Report) -> Judged {
-        self.compare(self.metric.of(report), false)
+        let judged = self.compare(self.metric.of(report), false);
+        let void = |reason: &Reason| {
+            reason.trust == Trust::No && (reason.spoils == Spoils::All || !self.metric.is_of_failures())
+        };
+        Judged { counts: !report.verdict.reasons.iter().any(void), ..judged }
     }
 
     /// Compares the figure of streams with the bound.
@@ -186,7 +193,7 @@ impl Objective {
             Relation::AtLeast => value >= self.bound,
             Relation::Equal => value == self.bound,
         });
-        Judged { objective: *self, measured, at_least, met: met && is_bounded }
+        Judged { objective: *self, measured, at_least, met: met && is_bounded, counts: true }
     }
 }
 
@@ -455,11 +462,27 @@ impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.objective)?;
         f.write_str(self.told().as_deref().unwrap_or("not measured"))?;
-        f.write_str(if self.met { ", met" } else { ", not met" })
+        f.write_str(if self.met { ", met" } else { ", not met" })?;
+        f.write_str(if self.counts { "" } else { ", which does not count" })
     }
 }
 
 impl Metric {
+    /// Whether it counts what failed: how fast the generator was does not matter to it.
+    const fn is_of_failures(self) -> bool {
+        matches!(
+            self,
+            Self::ErrorShare
+                | Self::Errors
+                | Self::TimeoutShare
+                | Self::Timeouts
+                | Self::NotOkShare
+                | Self::NotOk
+                | Self::WrongShare
+                | Self::Wrong
+        )
+    }
+
     /// A value of this figure in its unit.
     #[must_use]
     pub fn value(self, value: f64) -> String {

@@ -22,8 +22,8 @@ mod warnings;
 pub use client::{Busy, BusySource, ClientCpu, Cpu, Floor, Outside, PortUse, Ports, Sibling};
 pub use secured::{AgreedReport, EarlyReport, SecuredReport};
 pub use urls::UrlReport;
-pub use verdict::{Reason, Trust, Verdict};
-pub use warnings::{Spoils, Warning};
+pub use verdict::{Reason, Spoils, Trust, Verdict};
+pub use warnings::Warning;
 
 /// Version of the JSON form; raised when a field changes its meaning or goes.
 pub const SCHEMA: u32 = 1;

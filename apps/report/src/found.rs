@@ -29,10 +29,16 @@ pub fn found_json(
     // Until the table: the answer, and what speaks against it.
     let told: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
+    let mut of = json!(found);
+    for (point, trials) in found.points.iter().enumerate() {
+        for (number, spoilt) in trials.trials.iter().enumerate().filter_map(|(at, trial)| Some((at, trial.spoilt?))) {
+            of["points"][point]["trials"][number]["why"] = json!(spoilt.to_string());
+        }
+    }
     let whole = json!({
         "kind": ResultKind::FindMax, "schema": SCHEMA, "verdict": verdict(found),
         "command": origin.command, "made": origin.made, "objectives": objectives, "told": told,
-        "found": found, "slices": found.sifted(), "environment": environment,
+        "found": of, "slices": found.sifted(), "environment": environment,
     });
     format!("{whole:#}\n")
 }
@@ -41,7 +47,11 @@ pub fn found_json(
 /// early, or the generator may have been the limit.
 fn verdict(found: &Found) -> serde_json::Value {
     let spoilt = found.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.spoilt).next_back();
+    let empty = found.points.iter().all(|point| point.trials.is_empty());
     let mut reasons = Vec::new();
+    if empty {
+        reasons.push("nothing was measured".to_owned());
+    }
     if found.invalid {
         reasons.push(match spoilt {
             Some(spoilt) => format!("the machine spoilt too many runs: {spoilt}"),
@@ -54,7 +64,7 @@ fn verdict(found: &Found) -> serde_json::Value {
     if found.limited {
         reasons.push("the limit may be the generator's, or that of its connections".to_owned());
     }
-    let word = if found.invalid {
+    let word = if found.invalid || empty {
         "INVALID"
     } else if found.cut_short || found.limited {
         "PARTIAL"
@@ -115,10 +125,13 @@ fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Resul
     for point in &found.points {
         let met = point.trials.iter().filter(|trial| trial.met).count();
         let median = |of: fn(&Trial) -> f64| of(point.median(of));
-        let (rate, achieved) = (si(point.rate, "/s"), si(median(|trial| trial.achieved), "/s"));
+        // Where nothing of them counts, zeros are no figures.
+        let empty = point.trials.iter().all(|trial| trial.sifted.is_some_and(|sifted| sifted.counted == 0));
+        let shown = |text: String| if empty { "-".to_owned() } else { text };
+        let (rate, achieved) = (si(point.rate, "/s"), shown(si(median(|trial| trial.achieved), "/s")));
         let times: [fn(&Trial) -> f64; 4] =
             [|it| it.mean_ns, |it| it.p50_ns as f64, |it| it.p99_ns as f64, |it| it.p999_ns as f64];
-        let [mean, p50, p99, p999] = times.map(|of| seconds(median(of)));
+        let [mean, p50, p99, p999] = times.map(|of| shown(seconds(median(of))));
         let runs = point.trials.len();
         writeln!(out, "{rate:>10} {achieved:>10} {mean:>10} {p50:>10} {p99:>10} {p999:>10}  {met} of {runs} met")?;
     }
@@ -215,6 +228,13 @@ mod tests {
             (&json["verdict"]["word"], json["verdict"]["reasons"].as_array().map(Vec::len)),
             (&"INVALID".into(), Some(2))
         );
+        let none = Found { rate: None, cut_short: true, points: Vec::new(), ..found() };
+        assert_eq!(verdict(&none)["word"], "INVALID", "no run was made");
+        let mut disturbed = invalid;
+        disturbed.points[1].trials[0].spoilt = Some(load::Spoilt::Stolen { share: 0.25 });
+        disturbed.points[1].trials[1].sifted = Some(Sifted { slices: 9, ..Sifted::default() });
+        let json = found_json(&disturbed, &objectives(), &"here", &ResultOrigin::default());
+        assert!(json.contains("\"why\": \"the hypervisor took 25"), "in words: {json}");
         let mut sifted = found();
         sifted.points[0].trials[0].sifted = Some(Sifted { slices: 9, server_waited: 4, ..Sifted::default() });
         let json: serde_json::Value =

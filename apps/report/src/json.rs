@@ -74,7 +74,7 @@ pub(super) fn expected(judged: &[Judged]) -> Vec<Expected> {
         objective: one.objective.to_string(),
         measured: one.measured,
         told: one.told(),
-        met: one.met,
+        met: one.counts.then_some(one.met),
     };
     judged.iter().map(one).collect()
 }
@@ -84,5 +84,6 @@ pub(super) struct Expected {
     objective: String,
     measured: Option<f64>,
     told: Option<String>,
-    met: bool,
+    /// `None`: the figure does not count.
+    met: Option<bool>,
 }

@@ -53,6 +53,8 @@ pub struct SweepRow {
     pub lat99_ns: u64,
     /// The longest latency.
     pub latmax_ns: u64,
+    /// How many latencies these are of.
+    pub samples: u64,
     /// What the generator took.
     pub cpu_client: Option<CpuUse>,
     /// What the server took; `None` if it cannot be read.
@@ -61,8 +63,19 @@ pub struct SweepRow {
     pub errors: u64,
     /// Whether the row can be trusted.
     pub trust: Trust,
-    /// What speaks against the row.
+    /// What speaks against the row, the gravest first.
     pub warnings: Vec<String>,
+}
+
+/// All that speaks against a report: of many, readers see the first, and a row's verdict names it.
+fn gravest_first(report: &Report) -> Vec<String> {
+    let mut warnings: Vec<String> = report.verdict.reasons.iter().map(|reason| reason.sentence.clone()).collect();
+    for warning in report.warnings.iter().map(ToString::to_string) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
 }
 
 impl SweepRow {
@@ -86,11 +99,12 @@ impl SweepRow {
             lat90_ns: latency.p90_ns,
             lat99_ns: latency.p99_ns,
             latmax_ns: latency.max_ns,
+            samples: latency.samples,
             cpu_client,
             cpu_server,
             errors: report.errors.failed_requests() + report.errors.failed_connects(),
             trust: report.verdict.trust,
-            warnings: report.warnings.iter().map(ToString::to_string).collect(),
+            warnings: gravest_first(report),
         }
     }
 
@@ -190,14 +204,18 @@ const EARLY: &str = "it ended before its time";
 /// What the table is worth: as much as the row that is worth least, and not all where rows are missing.
 fn verdict(rows: &[SweepRow], ended_early: bool) -> serde_json::Value {
     let of = |trust: Trust| rows.iter().filter(move |row| row.trust == trust);
-    let worst = rows.iter().map(|row| row.trust).chain(ended_early.then_some(Trust::WithCare)).max();
+    let nothing = rows.is_empty().then_some(Trust::No);
+    let early = ended_early.then_some(Trust::WithCare);
+    let worst = rows.iter().map(|row| row.trust).chain(early).chain(nothing).max();
     let worst = worst.unwrap_or_default();
     let name = |row: &SweepRow| {
         format!("{}, {}", many(row.procs.into(), "thread"), many(row.connections.into(), "connection"))
     };
     let rows = [Trust::No, Trust::WithCare].into_iter().flat_map(of);
     let rows = rows.map(|row| format!("{}: {}", name(row), row.warnings.first().map_or("doubtful", String::as_str)));
-    let reasons: Vec<String> = ended_early.then(|| EARLY.to_owned()).into_iter().chain(rows).collect();
+    let early = ended_early.then(|| EARLY.to_owned());
+    let nothing = nothing.map(|_| "nothing was measured".to_owned());
+    let reasons: Vec<String> = nothing.into_iter().chain(early).chain(rows).collect();
     serde_json::json!({ "word": worst.word(), "reasons": reasons })
 }
 
@@ -216,6 +234,7 @@ mod tests {
             lat90_ns: 200_000,
             lat99_ns: 1_234_567,
             latmax_ns: 20_000_000,
+            samples: 100_000,
             cpu_client: Some(CpuUse::of(0.114, 0.4)),
             cpu_server: (procs > 1).then_some(CpuUse { all: 1.5, user: None, system: None }),
             errors: 0,
@@ -248,12 +267,25 @@ PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATma
     }
 
     #[test]
+    fn the_reason_of_a_row_is_its_gravest() {
+        let plan = load::Plan::new(([127, 0, 0, 1], 80).into(), load::Request::get("a", "/"));
+        let figures = load::Figures { ended: load::Ended::Interrupted, ..load::Figures::default() };
+        let report = Report::new(&plan, &figures, load::Outside::default());
+        assert_eq!(report.warnings.first(), Some(&load::Warning::Interrupted), "it is found first");
+        let row = SweepRow::new(1, &report, None, None, None);
+        assert_eq!((row.trust, row.warnings.len()), (Trust::No, report.warnings.len()));
+        assert_eq!(row.warnings[0], report.verdict.reasons[0].sentence);
+        assert_ne!(row.warnings[0], report.warnings[0].to_string());
+    }
+
+    #[test]
     fn a_sweep_that_was_ended_early_is_not_complete() {
         let mut bad = row(1, 1);
         (bad.trust, bad.warnings) = (Trust::No, vec!["the core was busy".to_owned()]);
         let early = |rows: &[SweepRow]| verdict(rows, true);
         assert_eq!(verdict(&[row(1, 4)], false)["word"], "COMPLETE");
-        assert_eq!(early(&[]), serde_json::json!({ "word": "PARTIAL", "reasons": [EARLY] }));
+        assert_eq!(early(&[row(1, 4)]), serde_json::json!({ "word": "PARTIAL", "reasons": [EARLY] }));
+        assert_eq!(early(&[]), serde_json::json!({ "word": "INVALID", "reasons": ["nothing was measured", EARLY] }));
         let reasons = [EARLY, "1 thread, 1 connection: the core was busy"];
         assert_eq!(early(&[row(1, 4), bad]), serde_json::json!({ "word": "INVALID", "reasons": reasons }));
     }

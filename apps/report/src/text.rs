@@ -122,8 +122,10 @@ fn warm_up(report: &Report) -> String {
 fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
     let rates = &report.throughput;
     let traffic = &report.traffic;
-    let bytes = |rate: f64| si(rate, "B/s");
-    let requests = si(rates.requests_per_second, "/s");
+    // Of a window that never began there is no rate.
+    let rate = |rate: f64, unit| if report.window_ns == 0 { "-".to_owned() } else { si(rate, unit) };
+    let bytes = |of: f64| rate(of, "B/s");
+    let requests = rate(rates.requests_per_second, "/s");
     write!(out, "Requests     {requests:>9}    {} responses", grouped(traffic.responses))?;
     if let Some(schedule) = &report.schedule {
         let achieved = share(schedule.achieved_fraction);

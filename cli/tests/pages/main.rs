@@ -275,6 +275,38 @@ fn a_page_is_made_of_a_result_that_was_kept() {
     assert!(status == 1 && said.contains("no result is in it"), "{said}");
 }
 
+/// What is there and is not ours stays, and so does what a page is made of; two sides are two.
+#[test]
+fn no_page_is_written_onto_what_it_is_made_of_or_what_is_no_page() {
+    let at = |name: &str| folder().join("own").join(name);
+    let read = |name: &str| std::fs::read_to_string(at(name)).expect("it is there");
+    let sweep = r#"{"kind":"load-sweep","rows":[{"procs":1,"connections":1,"rps_avg":1.0,"lat50_ns":1000}]}"#;
+    std::fs::create_dir_all(at("")).expect("a folder");
+    std::fs::write(at("x.json"), sweep).expect("written");
+    std::fs::write(at("x.html"), "mine").expect("written");
+    for (words, wanted, told) in [
+        ("lab report own/x.json", 1, "x.html is no page of ours, and stays"),
+        ("lab report own/x.json --html own/x.json", 1, "onto itself"),
+        ("lab report own/x.json --html own/y.html", 0, "wrote own/y.html"),
+        ("lab report own/y.html", 1, "y.html is a page already: --html FILE"),
+        ("lab report own/y.html --html own/z.html", 0, "wrote own/z.html"),
+        ("lab compare own/x.json own/y.html --html own/x.json", 1, "onto itself"),
+        ("packet report own/y.html --out own/y.html", 1, "onto itself"),
+        ("lab compare own/x.json own/y.html --html own/both.html", 0, "wrote own/both.html"),
+        ("lab compare own/x.json own/both.html", 1, "name own/both.html:before or own/both.html:after"),
+        ("lab compare own/both.html:before own/both.html:after", 0, "alike within 2 %"),
+        ("lab compare own/x.json:arm own/x.json", 1, "has no arm arm"),
+        ("lab report own/both.html --html own/c.html", 1, "compares two sides"),
+        ("load http://127.0.0.1:1/ -c 1 -d 1s --html own/gone.html", 1, "127.0.0.1:1"),
+    ] {
+        let (status, said) = run(words);
+        assert!(status == wanted && said.contains(told), "{words}: {status}: {said}");
+    }
+    assert_eq!((read("x.html").as_str(), read("x.json").as_str()), ("mine", sweep));
+    assert_eq!(pages::results_in(&read("z.html")).len(), 1);
+    assert!(!at("c.html").exists() && !at("gone.html").exists(), "where nothing is measured, no file is left");
+}
+
 /// With Chromium, where it is: `make soak`.
 #[ignore = "needs Chromium, and minutes"]
 #[test]

@@ -23,6 +23,15 @@ Exit code:
   1  the test's file, or one that it names, cannot be read
   2  the command line or the test's file makes no sense";
 
+/// What an operator leaves, for the help.
+const OPERATE_NOTES: &str =
+    "Its rights are those of the Role that nearside cluster install prints, in that namespace alone.
+Of several operators of a namespace one runs its tests, and the others wait for its Lease.
+
+Exit code:
+  0  it was stopped (SIGTERM, Ctrl-C): tests go on, for the next operator to go on with
+  1  it could not begin, or another operator took its place";
+
 /// Generate one load by many workers, and judge it as one.
 #[derive(Parser)]
 #[command(name = "nearside cluster", bin_name = "nearside cluster", version, max_term_width = 100)]
@@ -40,6 +49,51 @@ pub enum Command {
     /// Print the objects of Kubernetes that a test would be: nothing is made, and no cluster is asked
     #[command(after_help = RENDER_NOTES)]
     Render(RenderArgs),
+    /// Run the tests of a namespace that are objects of the cluster, one after the other, until it is stopped
+    #[command(after_help = OPERATE_NOTES)]
+    Operate(OperateArgs),
+    /// Print the objects of Kubernetes that the operator is: for kubectl apply -f -
+    Install(InstallArgs),
+}
+
+/// What `operate` is asked to do.
+#[derive(Args)]
+pub struct OperateArgs {
+    /// Where the cluster is [default: KUBECONFIG, a pod's own account, or ~/.kube/config]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Which context of it, in place of the current one
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// The namespace whose tests are run [default: the account's or context's, else default]
+    #[arg(long, value_name = "NAME", value_parser = spec::name)]
+    pub namespace: Option<String>,
+
+    /// The image with the programs, where a test names none
+    #[arg(long, value_name = "IMAGE", value_parser = spec::image)]
+    pub image: Option<String>,
+
+    /// A name by which pods find this process, and the next one in its place [default: its own address]
+    #[arg(long, value_name = "HOST", value_parser = host)]
+    pub host: Option<String>,
+}
+
+/// What `install` is asked to do.
+#[derive(Args)]
+pub struct InstallArgs {
+    /// The namespace of the operator and of its tests
+    #[arg(long, value_name = "NAME", value_parser = spec::name, default_value = "nearside")]
+    pub namespace: String,
+
+    /// The image with the programs: the operator's, and that of workers whose test names none
+    #[arg(long, value_name = "IMAGE", value_parser = spec::image)]
+    pub image: String,
+
+    /// Print a List in JSON, in place of documents of YAML
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What `render` is asked to do.
@@ -112,6 +166,14 @@ pub struct RunArgs {
     /// Say nothing while it runs
     #[arg(long)]
     pub quiet: bool,
+}
+
+fn host(text: &str) -> Result<String, String> {
+    port_of(&format!("{text}:1"))
+        .ok()
+        .filter(|_| !text.contains(':'))
+        .map(|_| text.to_owned())
+        .ok_or_else(|| format!("{text:?} is no name as in nearside-operator.load.svc"))
 }
 
 fn address(text: &str) -> Result<String, String> {

@@ -6,5 +6,5 @@ mod reach;
 mod start;
 
 pub use pods::Pods;
-pub use reach::{ClusterFiles, reach};
-pub use start::{ClusterTest, Started};
+pub use reach::{ClusterFiles, reach, secret_of};
+pub use start::{ClusterTest, Found, Started, Starting};

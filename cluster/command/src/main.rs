@@ -4,6 +4,9 @@
 //! | --- | --- |
 //! | `args` | the command line |
 //! | `run` | one test, from its file to its exit code |
+//! | `running` | a test that runs |
+//! | `operate` | the tests of a namespace, resident |
+//! | `install` | what installs that |
 //! | `render` | a test as the objects of Kubernetes that it would be |
 //! | `opened` | a test's file |
 //! | `workers` | workers, wherever they are |
@@ -15,12 +18,15 @@
 
 mod args;
 mod cluster;
+mod install;
 mod listen;
 mod local;
 mod opened;
+mod operate;
 mod output;
 mod render;
 mod run;
+mod running;
 mod shown;
 mod workers;
 
@@ -31,6 +37,8 @@ fn main() -> ExitCode {
     let done = match args::from_env() {
         args::Command::Run(asked) => run::run(&asked),
         args::Command::Render(asked) => render::render(&asked),
+        args::Command::Operate(asked) => operate::operate(&asked),
+        args::Command::Install(asked) => install::print_objects(&asked),
     };
     say::end(done, |why| eprintln!("nearside: {why}"))
 }

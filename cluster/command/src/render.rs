@@ -37,6 +37,7 @@ pub fn render(asked: &RenderArgs) -> Result<ExitCode, Failure> {
         source: &opened.text,
         namespace: asked.namespace.as_deref().or(test.namespace.as_deref()).unwrap_or(NAMESPACE),
         image: asked.image.as_deref(),
+        owner: None,
         contents,
     };
     let found = match objects(&setting) {

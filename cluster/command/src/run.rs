@@ -1,38 +1,29 @@
 //! One test, from its file to its exit code.
 
 use crate::args::RunArgs;
-use crate::cluster::{ClusterFiles, ClusterTest, Started, reach};
-use crate::listen::{Event, Known, listen};
+use crate::cluster::{ClusterFiles, ClusterTest, Found, Started, Starting, reach};
 use crate::local::{Machine, Need, Processes, TestFolder};
 use crate::opened::{NAMESPACE, Opened};
 use crate::output::Output;
+use crate::running::{Onlooker, Running};
 use crate::shown::{Shown, progress_line};
 use crate::workers::Workers;
-use channel::{Channel, Keys};
-use control::{Action, ChannelId, Control, ControlRules, Gone, Outcome, Progress};
+use control::Control;
 use core::time::Duration;
 use cpu::Clock;
-use load::{Interval, Plan, Setup};
-use merge::{Timeline, WorkerFigures, WorkerMessage};
-use messages::{Counted, FromWorker, TOKEN_VARIABLE, Token};
+use load::Interval;
+use merge::WorkerFigures;
+use messages::{TOKEN_VARIABLE, Token};
 use report::{ExitReason, interval_json};
 use rustix::rand::{GetRandomFlags, getrandom};
 use say::{Failure, eprintln};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use spec::{Arranged, ControllerPlace, FieldError, LoadTest, WorkerPlace};
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::atomic::AtomicBool;
 use wire::Time;
-
-/// Events that wait for the one who decides.
-const EVENTS_LIMIT: usize = 256;
-
-/// How often signals and processes are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How often a line says how it goes.
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -94,7 +85,7 @@ fn run_here(
     let processes = Processes::new(programs::tools()?, test.workers, (TOKEN_VARIABLE, token.text().to_owned()));
     let workers = Workers::Here(processes, (0..test.workers).map(arguments).collect());
     let running = Running::start((test, &arranged), (token, listener), workers, Some(folder))?;
-    running.complete(&arranged, interrupted, asked, outputs)
+    complete(running, (test, &arranged), interrupted, asked, outputs)
 }
 
 /// Runs a test whose workers are pods of a cluster.
@@ -114,7 +105,9 @@ fn run_there(
         Ok(arranged) => arranged,
         Err(wrong) => return Ok(opened.refuse(&wrong)),
     };
-    let cluster = ClusterTest { asked, test, source: &opened.text, namespace };
+    let found = asked.address.as_deref().map_or(Found::Own, Found::At);
+    let (source, image) = (opened.text.as_str(), asked.image.as_deref());
+    let cluster = ClusterTest { test, source, namespace, image, owner: None, found };
     // With as much as there will be where what is not known yet stands.
     let manifests = match cluster.objects(&arranged, Token::new(0).text(), asked.address.as_deref().unwrap_or_default())
     {
@@ -124,13 +117,61 @@ fn run_there(
     let outputs = Outputs::create(asked)?;
     // Whoever reads the target's Lease sees its holder's number, and nothing of the token.
     let drawn = (Token::new(random()?), random()? as u64);
-    let Some(started) = cluster.start((client, &arranged), manifests, drawn, interrupted)? else {
+    let mut tell = |starting: Starting<'_>| match starting {
+        _ if asked.quiet => {}
+        Starting::Waits(holder) => eprintln!("waiting    another test has this target: {holder}"),
+        Starting::Resumes => eprintln!("resuming   an earlier controller began this test"),
+        Starting::Begun => {}
+    };
+    let Some(started) = cluster.start((client, &arranged), manifests, drawn, interrupted, &mut tell)? else {
         eprintln!("nearside: interrupted before it began");
         return Ok(ExitCode::from(ExitReason::Interrupted.code()));
     };
     let Started { token, listener, pods } = started;
     let running = Running::start((test, &arranged), (token, listener), Workers::Pods(pods), None)?;
-    running.complete(&arranged, interrupted, asked, outputs)
+    complete(running, (test, &arranged), interrupted, asked, outputs)
+}
+
+/// Runs a test to its end, and prints what came of it.
+fn complete(
+    mut running: Running<'_>,
+    (test, arranged): (&LoadTest, &Arranged),
+    interrupted: &AtomicBool,
+    asked: &RunArgs,
+    outputs: Outputs,
+) -> Result<ExitCode, Failure> {
+    let Outputs { intervals, page } = outputs;
+    let next_line = Clock.now() + LINE_EVERY;
+    let mut lines = LinesOf { intervals, latest: None, next_line, quiet: asked.quiet };
+    running.run(interrupted, &mut lines);
+    let (outcome, words) = running.finish();
+    let failures = u32::from(lines.intervals.has_failed());
+    Shown { test, plan: &arranged.plan, outcome, words: &words, failures }.print(asked.json, page)
+}
+
+/// Lines while a test runs: of intervals to a file, and each second one for people.
+struct LinesOf {
+    intervals: Output,
+    /// The last interval of all workers.
+    latest: Option<Interval>,
+    next_line: Time,
+    quiet: bool,
+}
+
+impl Onlooker for LinesOf {
+    fn on_interval(&mut self, interval: Interval) {
+        self.intervals.write(&interval_json(&interval));
+        self.latest = Some(interval);
+    }
+
+    fn look(&mut self, control: &Control<WorkerFigures>, now: Time) {
+        if now >= self.next_line {
+            self.next_line = now + LINE_EVERY;
+            if !self.quiet {
+                eprintln!("{}", progress_line(control, self.latest.as_ref(), now));
+            }
+        }
+    }
 }
 
 /// Files for results.
@@ -152,197 +193,11 @@ fn resolve(test: &LoadTest) -> Result<SocketAddr, Failure> {
     Ok(found.into_iter().next().ok_or_else(|| format!("spec.target: {host} has no address"))?)
 }
 
-/// A test that runs.
-struct Running<'a> {
-    test: &'a LoadTest,
-    control: Control<WorkerFigures>,
-    workers: Workers,
-    timeline: Timeline,
-    channels: BTreeMap<ChannelId, Arc<Channel>>,
-    events: Receiver<Event>,
-    /// The last interval of all workers.
-    latest: Option<Interval>,
-    /// What the workers read before they say who they are: gone when all have.
-    folder: Option<TestFolder>,
-}
-
-impl<'a> Running<'a> {
-    fn start(
-        (test, arranged): (&'a LoadTest, &Arranged),
-        (token, listener): (Token, TcpListener),
-        workers: Workers,
-        folder: Option<TestFolder>,
-    ) -> Result<Self, Failure> {
-        let plans: Vec<Plan> =
-            (0..test.workers).filter_map(|worker| arranged.plan.share(worker, test.workers)).collect();
-        if plans.len() != test.workers as usize {
-            return Err("spec.workers: there are fewer connections than workers".into());
-        }
-        let rules = ControlRules {
-            token: token.clone(),
-            version: messages::version(),
-            setups: plans.iter().map(understood).collect(),
-            prepare: test.prepare,
-            load: test.warm_up.time + test.duration.time,
-            start_tolerance: test.start_tolerance,
-        };
-        let (sender, events) = sync_channel(EVENTS_LIMIT);
-        let keys = Keys::of(&token)?;
-        listen(listener, Arc::new(Known { token, keys, plans }), sender)?;
-        Ok(Self {
-            control: Control::new(rules, Clock.now()),
-            workers,
-            timeline: Timeline::new(test.workers),
-            channels: BTreeMap::new(),
-            events,
-            latest: None,
-            test,
-            folder,
-        })
-    }
-
-    /// Runs it to its end, and prints what came of it.
-    fn complete(
-        mut self,
-        arranged: &Arranged,
-        interrupted: &AtomicBool,
-        asked: &RunArgs,
-        outputs: Outputs,
-    ) -> Result<ExitCode, Failure> {
-        let Outputs { mut intervals, page } = outputs;
-        self.run(interrupted, asked.quiet, &mut intervals);
-        let test = self.test;
-        let (outcome, words) = self.finish();
-        let failures = u32::from(intervals.has_failed());
-        Shown { test, plan: &arranged.plan, outcome, words: &words, failures }.print(asked.json, page)
-    }
-
-    /// Runs it to its end.
-    fn run(&mut self, interrupted: &AtomicBool, quiet: bool, intervals: &mut Output) {
-        let mut next_line = Clock.now() + LINE_EVERY;
-        loop {
-            self.act();
-            if self.control.progress() == Progress::Over {
-                return;
-            }
-            let now = Clock.now();
-            // Signals and ends of processes wake nobody: they are looked for.
-            let wait = self.control.next_deadline().since(now).min(LOOK_EVERY);
-            if let Ok(event) = self.events.recv_timeout(wait) {
-                self.on_event(event);
-                while let Ok(event) = self.events.try_recv() {
-                    self.on_event(event);
-                }
-            }
-            let now = Clock.now();
-            for (worker, gone) in self.workers.ended() {
-                self.control.on_gone(worker, gone, now);
-            }
-            if self.workers.is_displaced() {
-                self.control.on_displaced(now);
-            }
-            if interrupted.swap(false, Ordering::Relaxed) {
-                self.control.on_interrupt(now);
-            }
-            if now >= self.control.next_deadline() {
-                self.control.on_time(now);
-            }
-            if self.folder.is_some() && self.control.workers().all(|worker| worker.is_here) {
-                self.folder = None;
-            }
-            while let Some(interval) = self.timeline.poll() {
-                intervals.write(&interval_json(&interval));
-                self.latest = Some(interval);
-            }
-            if now >= next_line {
-                next_line = now + LINE_EVERY;
-                if !quiet {
-                    eprintln!("{}", progress_line(&self.control, self.latest.as_ref(), now));
-                }
-            }
-        }
-    }
-
-    fn on_event(&mut self, event: Event) {
-        let now = Clock.now();
-        match event {
-            Event::Connected(channel, way) => {
-                self.channels.insert(channel, way);
-                self.control.on_connected(channel, now);
-            }
-            Event::Message(channel, message, received) => self.on_message(channel, *message, received),
-            Event::Nonsense(channel, why) => self.control.on_nonsense(channel, &why, now),
-            Event::Closed(channel) => {
-                self.channels.remove(&channel);
-                self.control.on_closed(channel, now);
-            }
-        }
-    }
-
-    fn on_message(&mut self, channel: ChannelId, message: WorkerMessage, received: Time) {
-        let worker = self.control.worker_at(channel);
-        match (worker, message) {
-            (Some(worker), FromWorker::Interval(Counted { number, place, interval })) => {
-                if self.control.is_new_interval(worker, number) {
-                    self.timeline.add(worker, place, *interval);
-                }
-                let here = FromWorker::Interval(Counted { number, place, interval: () });
-                self.control.on_message(channel, here, received, Clock.now());
-            }
-            (_, message) => {
-                if let (Some(worker), FromWorker::Measured(_)) = (worker, &message) {
-                    self.timeline.end(worker);
-                }
-                self.control.on_message(channel, message, received, Clock.now());
-            }
-        }
-    }
-
-    /// Does what is to be done.
-    fn act(&mut self) {
-        while let Some(action) = self.control.poll_action() {
-            match action {
-                Action::Launch { worker } => self.launch(worker),
-                Action::Send { channel, message } => {
-                    // One that takes nothing is silent, and found to be lost.
-                    if let Some(way) = self.channels.get(&channel) {
-                        let _ = way.write(&message.line());
-                    }
-                }
-                Action::Close { channel } => {
-                    if let Some(way) = self.channels.remove(&channel) {
-                        way.shutdown();
-                    }
-                }
-                Action::Kill { worker } => self.workers.kill(worker),
-            }
-        }
-    }
-
-    fn launch(&mut self, worker: u32) {
-        if let Err(why) = self.workers.launch(worker) {
-            eprintln!("nearside: worker {worker}: {why}");
-            self.control.on_gone(worker, Gone::NotStarted, Clock.now());
-        }
-    }
-
-    /// What came of it, and the last words of each worker; nothing of it is left.
-    fn finish(mut self) -> (Outcome<WorkerFigures>, Vec<String>) {
-        self.workers.finish();
-        let words = (0..self.test.workers).map(|worker| self.workers.words(worker)).collect();
-        (self.control.into_outcome(), words)
-    }
-}
-
-/// What a worker is to understand; the address that a name has is its own to find.
-fn understood(plan: &Plan) -> String {
-    let mut setup = Setup::new(plan);
-    setup.targets.clear();
-    report::setup_json(&setup)
-}
-
 /// Random bits, as a secret takes.
-fn random() -> Result<u128, Failure> {
+///
+/// # Errors
+/// If there are none.
+pub fn random() -> Result<u128, Failure> {
     let mut bytes = [0; 16];
     let filled = getrandom(&mut bytes, GetRandomFlags::empty()).map_err(std::io::Error::from)?;
     if filled == bytes.len() { Ok(u128::from_ne_bytes(bytes)) } else { Err("no random bits".into()) }

@@ -25,13 +25,27 @@ pub struct Shown<'a> {
     pub failures: u32,
 }
 
+/// What a test comes to.
+pub struct Weighed {
+    /// All workers as one.
+    pub report: Report,
+    /// What it expects, and whether that is met.
+    pub judged: Vec<Judged>,
+    /// Each of them.
+    pub workers: WorkersReport,
+    /// All of that, as `nearside load --json` has it.
+    pub result: String,
+    /// The first of the reasons that hold.
+    pub reason: ExitReason,
+}
+
 /// What is known of all workers, as it stands in a result.
 #[derive(Serialize)]
-struct WorkersReport {
+pub struct WorkersReport {
     /// How many there were to be.
-    asked: u32,
+    pub asked: u32,
     /// How many measured.
-    measured: u32,
+    pub measured: u32,
     /// From the first that began to the last; with what clocks are known to, and how late the last was.
     #[serde(skip_serializing_if = "Option::is_none")]
     skew: Option<SkewReport>,
@@ -87,13 +101,7 @@ impl Shown<'_> {
     /// # Errors
     /// If it cannot be drawn.
     pub fn print(self, json: bool, mut page: Output) -> Result<ExitCode, Failure> {
-        let workers = self.workers();
-        let mut whole = Whole::default();
-        self.outcome.workers.iter().filter_map(|worker| worker.measured.as_ref()).for_each(|one| whole.add(one));
-        let report = whole.report(self.plan, &self.outcome);
-        let judged: Vec<Judged> = self.test.expect.iter().map(|objective| objective.judge(&report)).collect();
-        let (machine, origin) = (Fingerprint::read(), ResultOrigin::now());
-        let result = render_json_of_workers(&report, &judged, &machine, &origin, Some(&workers));
+        let Weighed { report, judged, workers, result, .. } = self.weigh();
         if json {
             print!("{result}");
         } else {
@@ -107,6 +115,19 @@ impl Shown<'_> {
         let reason = self.reason(&report, &judged, failures);
         self.explain(reason, &report);
         Ok(ExitCode::from(reason.code()))
+    }
+
+    /// What it comes to, as one.
+    pub fn weigh(&self) -> Weighed {
+        let workers = self.workers();
+        let mut whole = Whole::default();
+        self.outcome.workers.iter().filter_map(|worker| worker.measured.as_ref()).for_each(|one| whole.add(one));
+        let report = whole.report(self.plan, &self.outcome);
+        let judged: Vec<Judged> = self.test.expect.iter().map(|objective| objective.judge(&report)).collect();
+        let (machine, origin) = (Fingerprint::read(), ResultOrigin::now());
+        let result = render_json_of_workers(&report, &judged, &machine, &origin, Some(&workers));
+        let reason = self.reason(&report, &judged, self.failures);
+        Weighed { report, judged, workers, result, reason }
     }
 
     fn reason(&self, report: &Report, judged: &[Judged], failures: u32) -> ExitReason {

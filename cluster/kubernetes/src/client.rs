@@ -17,6 +17,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use wire::Time;
 
 /// One try to connect, and one wait for bytes.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,6 +27,12 @@ const CALL_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The longest answer: a thousand pods have some 10 MiB.
 const ANSWER_LIMIT: usize = 64 << 20;
+
+/// The longest event of a watch: an object has two mebibytes at most.
+const EVENT_LIMIT: usize = 8 << 20;
+
+/// Between two events of a watch: a bookmark comes once a minute.
+const WATCH_PATIENCE: Duration = Duration::from_secs(90);
 
 /// What a program for credentials says at most.
 const PROGRAM_LIMIT: u64 = 1 << 20;
@@ -44,6 +51,9 @@ pub enum Method {
     Put,
     /// Change fields of it (RFC 7396).
     Patch,
+    /// Have fields of it as the object says, as one who has those alone (server-side apply): it is made if it is not
+    /// there.
+    Apply,
     /// Delete it.
     Delete,
 }
@@ -152,10 +162,57 @@ impl Client {
         read(self.ask(method, path, object)?)
     }
 
+    /// Asks for what becomes of what `path` names (`watch=1`), and hands each event to `on`, until that says that it
+    /// is enough, or the server that it is over. An event, a bookmark among them, has to come once in 90 s.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is a refusal, or no event.
+    pub fn watch(&self, path: &str, on: &mut dyn FnMut(Value) -> bool) -> Result<(), ApiError> {
+        let request = self.request(Method::Get, path, None).map_err(|why| self.unreachable(&why))?;
+        let (mut held, mut refusal) = (Vec::new(), Vec::new());
+        let mut take = |status: u16, bytes: &[u8]| {
+            if !(200..=299).contains(&status) {
+                refusal.extend_from_slice(bytes);
+                return if refusal.len() > ANSWER_LIMIT {
+                    Err(wrong("its answer is longer than any"))
+                } else {
+                    Ok(true)
+                };
+            }
+            held.extend_from_slice(bytes);
+            let mut at = 0;
+            while let Some(end) = held.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n')) {
+                let line = held.get(at..at + end).unwrap_or_default();
+                at += end + 1;
+                let event = serde_json::from_slice(line).map_err(|_| wrong("an event is no JSON"))?;
+                if !on(event) {
+                    return Ok(false);
+                }
+            }
+            held.drain(..at);
+            if held.len() > EVENT_LIMIT { Err(wrong("an event is longer than any")) } else { Ok(true) }
+        };
+        let patience = Patience { read: WATCH_PATIENCE, until: Time::MAX };
+        let status = self.converse(&request, Method::Get, patience, &mut take);
+        match status.map_err(|why| self.unreachable(&why))? {
+            200..=299 => Ok(()),
+            status => read((status, refusal)).map(|_| ()),
+        }
+    }
+
+    fn unreachable(&self, why: &dyn fmt::Display) -> ApiError {
+        ApiError::Unreachable(format!("{}: {why}", self.server.authority()))
+    }
+
     fn ask(&self, method: Method, path: &str, object: Option<&Value>) -> Result<(u16, Vec<u8>), ApiError> {
-        let unreachable = |why: &dyn fmt::Display| ApiError::Unreachable(format!("{}: {why}", self.server.authority()));
-        let request = self.request(method, path, object).map_err(|why| unreachable(&why))?;
-        self.exchange(&request, method).map_err(|why| unreachable(&why))
+        let request = self.request(method, path, object).map_err(|why| self.unreachable(&why))?;
+        let mut content = Vec::new();
+        let patience = Patience { read: PATIENCE, until: Clock.now() + CALL_PATIENCE };
+        let status = self.converse(&request, method, patience, &mut |_, bytes| {
+            content.extend_from_slice(bytes);
+            if content.len() > ANSWER_LIMIT { Err(wrong("its answer is longer than any")) } else { Ok(true) }
+        });
+        Ok((status.map_err(|why| self.unreachable(&why))?, content))
     }
 
     fn request(&self, method: Method, path: &str, object: Option<&Value>) -> Result<Vec<u8>, String> {
@@ -164,6 +221,8 @@ impl Client {
             Method::Post => ("POST", "application/json"),
             Method::Put => ("PUT", "application/json"),
             Method::Patch => ("PATCH", "application/merge-patch+json"),
+            // JSON is YAML.
+            Method::Apply => ("PATCH", "application/apply-patch+yaml"),
             Method::Delete => ("DELETE", "application/json"),
         };
         let mut out = Vec::new();
@@ -203,7 +262,6 @@ impl Client {
         for address in (self.server.host.as_str(), self.server.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(stream) => {
-                    stream.set_read_timeout(Some(PATIENCE))?;
                     stream.set_write_timeout(Some(PATIENCE))?;
                     stream.set_nodelay(true)?;
                     return Ok(stream);
@@ -214,26 +272,46 @@ impl Client {
         Err(last)
     }
 
-    fn exchange(&self, request: &[u8], method: Method) -> io::Result<(u16, Vec<u8>)> {
+    /// Sends a request, and hands what its answer holds on, with the status; answers the status.
+    fn converse(&self, request: &[u8], method: Method, patience: Patience, take: &mut Take<'_>) -> io::Result<u16> {
         let mut stream = self.connect()?;
-        let Some((config, name)) = &self.tls else { return talk(&mut stream, request, method) };
+        stream.set_read_timeout(Some(patience.read))?;
+        let Some((config, name)) = &self.tls else { return talk(&mut stream, request, method, patience.until, take) };
         let mut tls = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
-        talk(&mut Stream::new(&mut tls, &mut stream), request, method)
+        talk(&mut Stream::new(&mut tls, &mut stream), request, method, patience.until, take)
     }
 }
 
+/// How long an answer is waited for: each time that bytes are to come, and in all.
+#[derive(Clone, Copy)]
+struct Patience {
+    read: Duration,
+    until: Time,
+}
+
+/// Whoever takes what an answer of this status holds, and says whether there is to be more.
+type Take<'a> = dyn FnMut(u16, &[u8]) -> io::Result<bool> + 'a;
+
+fn wrong(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}
+
 /// Sends a request, and reads its answer to the end.
-fn talk(way: &mut (impl Read + Write), request: &[u8], method: Method) -> io::Result<(u16, Vec<u8>)> {
-    let until = Clock.now() + CALL_PATIENCE;
+fn talk(
+    way: &mut (impl Read + Write),
+    request: &[u8],
+    method: Method,
+    until: Time,
+    take: &mut Take<'_>,
+) -> io::Result<u16> {
     way.write_all(request)?;
     way.flush()?;
     // Neither of them has an answer without content; for others the method says nothing of it.
     let asked = if method == Method::Get { semantics::Method::Get } else { semantics::Method::Post };
     let limits = ResponseLimits::default();
     let (mut reader, mut held, mut at) = (ResponseReader::new(), Vec::new(), 0);
-    let (mut status, mut content) = (0, Vec::new());
+    let mut status = 0;
     let mut bytes = [0; 1 << 14];
-    let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
     loop {
         let window: &[u8] = held.get(at..).unwrap_or_default();
         match reader.on_bytes(window, asked, &limits) {
@@ -242,17 +320,17 @@ fn talk(way: &mut (impl Read + Write), request: &[u8], method: Method) -> io::Re
                 status = response.status.code();
                 at += consumed;
                 if response.framing == h1::Framing::None {
-                    return Ok((status, content));
+                    return Ok(status);
                 }
             }
             ResponseEvent::Body { bytes, consumed } => {
-                content.extend_from_slice(bytes);
+                let goes_on = take(status, bytes)?;
                 at += consumed;
-                if content.len() > ANSWER_LIMIT {
-                    return Err(wrong("its answer is longer than any"));
+                if !goes_on {
+                    return Ok(status);
                 }
             }
-            ResponseEvent::EndOfBody { .. } => return Ok((status, content)),
+            ResponseEvent::EndOfBody { .. } => return Ok(status),
             ResponseEvent::Failed { error } => return Err(wrong(&format!("it speaks no HTTP ({error:?})"))),
             ResponseEvent::NeedMore => {
                 held.drain(..at);
@@ -263,7 +341,7 @@ fn talk(way: &mut (impl Read + Write), request: &[u8], method: Method) -> io::Re
                 }
                 if read == 0 {
                     let ended = reader.on_end(held.len()).ok().flatten();
-                    return ended.map(|_| (status, content)).ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
+                    return ended.map(|_| status).ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
                 }
                 held.extend_from_slice(bytes.get(..read).unwrap_or_default());
             }

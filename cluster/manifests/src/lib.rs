@@ -13,12 +13,15 @@
 //! | --- | --- |
 //! | `objects` | the objects, and what cannot be one |
 //! | `pod` | a worker as a pod |
+//! | `install` | what installs the operator |
 //! | `yaml` | objects as text |
 #![forbid(unsafe_code)]
 
+mod install;
 mod objects;
 mod pod;
 mod yaml;
 
+pub use install::{InstallSetting, install};
 pub use objects::{Contents, Manifests, Setting, lease_name, objects, test_name};
 pub use yaml::yaml;

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use serde_json::{Map, Value, json};
 use siphasher::sip::SipHasher24;
-use spec::{FieldError, LoadTest, POD_PREFIX};
+use spec::{FieldError, LoadTest, POD_PREFIX, VERSION};
 
 /// What a Secret holds at most, by Kubernetes.
 const SECRET_LIMIT: usize = 1 << 20;
@@ -23,7 +23,7 @@ const LEFT_FOR: u32 = 600;
 const HELD_FOR: u32 = 15;
 
 /// Whose the objects are.
-const MANAGER: &str = "nearside-cluster";
+pub(crate) const MANAGER: &str = "nearside-cluster";
 
 /// Where a test's objects are to be, and what of.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,8 @@ pub struct Setting<'a> {
     pub namespace: &'a str,
     /// The image, if that of the test is not to be taken.
     pub image: Option<&'a str>,
+    /// The number of the object in the cluster that the test is, if it is one: what is made goes with it.
+    pub owner: Option<&'a str>,
     /// What workers read.
     pub contents: Contents<'a>,
 }
@@ -158,6 +160,12 @@ fn job(setting: &Setting<'_>, image: &str) -> Value {
     let end = test.prepare + test.warm_up.time + test.duration.time + test.timeout.time + DEADLINE_GRACE;
     let mut job = object(setting, "batch/v1", "Job", &name);
     job["metadata"]["annotations"] = json!({ "nearside.dev/test": identity(setting, image) });
+    if let Some(uid) = setting.owner {
+        let owner = json!({
+            "apiVersion": VERSION, "kind": "LoadTest", "name": test.name, "uid": uid, "controller": true,
+        });
+        job["metadata"]["ownerReferences"] = json!([owner]);
+    }
     job["spec"] = json!({
         "suspend": true,
         "completionMode": "Indexed",
@@ -207,10 +215,11 @@ fn labels(test: &LoadTest) -> Map<String, Value> {
     labels
 }
 
-/// By what a test is known again: its file, its image, its rows of data.
+/// By what a test is known again: its file, its image, its rows of data, its own number.
 fn identity(setting: &Setting<'_>, image: &str) -> String {
     let mut hasher = SipHasher24::new();
-    for part in [setting.source.as_bytes(), image.as_bytes(), setting.contents.feed.unwrap_or_default()] {
+    let owner = setting.owner.unwrap_or_default().as_bytes();
+    for part in [setting.source.as_bytes(), image.as_bytes(), setting.contents.feed.unwrap_or_default(), owner] {
         hasher.write_u64(part.len() as u64);
         hasher.write(part);
     }

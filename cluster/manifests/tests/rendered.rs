@@ -1,7 +1,7 @@
 //! Tests as objects of Kubernetes: what is in them, how they are written, and what is refused.
 
 use audit::yaml::{Node, Value as Place, documents};
-use manifests::{Contents, Manifests, Setting, lease_name, objects, test_name, yaml};
+use manifests::{Contents, InstallSetting, Manifests, Setting, install, lease_name, objects, test_name, yaml};
 use serde_json::{Value, json};
 use spec::LoadTest;
 
@@ -31,7 +31,7 @@ fn read(text: &str) -> LoadTest {
 
 fn rendered(text: &str, contents: Contents<'_>) -> Result<Manifests, Vec<String>> {
     let test = read(text);
-    let found = objects(&Setting { test: &test, source: text, namespace: "shop", image: None, contents });
+    let found = objects(&Setting { test: &test, source: text, namespace: "shop", image: None, owner: None, contents });
     found.map_err(|wrong| wrong.iter().map(ToString::to_string).collect())
 }
 
@@ -182,4 +182,41 @@ fn what_is_written_is_read_as_it_was() {
         let text = yaml(&[&json!({ "a": word })]);
         assert_eq!(text, format!("a: \"{word}\"\n"));
     }
+}
+
+#[test]
+fn what_installs_the_operator_gives_it_rights_in_its_namespace_alone_and_no_more_than_it_asks_for() {
+    let all = install(InstallSetting { namespace: "shop", image: "r.example/n:1" });
+    let kinds: Vec<&str> = all.iter().map(|one| one["kind"].as_str().expect("a kind")).collect();
+    let needed =
+        ["Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "Service", "Deployment"];
+    assert_eq!(kinds, needed);
+    let is_of_cluster = |kind: &str| kind == "Namespace" || kind == "CustomResourceDefinition";
+    for one in &all {
+        let is_inside = one["metadata"]["namespace"] == "shop";
+        assert_eq!(is_inside, !is_of_cluster(one["kind"].as_str().expect("a kind")), "{one}");
+    }
+    let rules = all[3]["rules"].as_array().expect("a list");
+    let words = |rule: &Value, field: &str| rule[field].to_string();
+    assert!(!rules.iter().any(|rule| words(rule, "verbs").contains('*') || words(rule, "resources").contains('*')));
+    assert!(
+        !rules.iter().any(|rule| words(rule, "resources").contains("secrets") && words(rule, "verbs").contains("list"))
+    );
+    let pod = &all[6]["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(
+        (&container["image"], &pod["serviceAccountName"]),
+        (&json!("r.example/n:1"), &json!("nearside-operator"))
+    );
+    assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+    let words: Vec<&str> = container["args"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert_eq!(words, ["--namespace", "shop", "--image", "r.example/n:1", "--host", "nearside-operator.shop.svc"]);
+    // The Service means these pods, and workers' pods are none of them.
+    let labels = &all[6]["spec"]["template"]["metadata"]["labels"];
+    assert_eq!((&all[5]["spec"]["selector"], &all[5]["spec"]["clusterIP"]), (labels, &json!("None")));
+    assert_eq!(labels["app.kubernetes.io/component"], "operator");
+    assert!(!install(InstallSetting { namespace: "default", image: "n" }).iter().any(|one| one["kind"] == "Namespace"));
+    let text = yaml(&all.iter().collect::<Vec<&Value>>());
+    let read = documents(&text).expect(&text);
+    assert!(read.len() == all.len() && read.iter().zip(&all).all(|(place, value)| same(place, value)), "{text}");
 }

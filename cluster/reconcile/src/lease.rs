@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// What is to be done about a Lease.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum LeaseStep {
+pub enum LeaseStep {
     /// Another has it.
     Wait {
         /// Who.
@@ -27,12 +27,12 @@ pub(crate) enum LeaseStep {
 
 /// What was seen of another holder.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub struct LeaseWaiting {
     /// What it said, and since when.
     seen: Option<(String, Time)>,
 }
 
-impl Waiting {
+impl LeaseWaiting {
     /// What is to be done about the Lease that was found, by one who is to hold it.
     pub fn step(&mut self, found: &Value, holder: &str, now: Time) -> LeaseStep {
         let theirs = found["spec"]["holderIdentity"].as_str().unwrap_or_default();
@@ -76,12 +76,14 @@ fn within<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
 }
 
 /// The Lease that was found, renewed; none if another has it.
-pub(crate) fn renewed(found: &Value, holder: &str) -> Option<Value> {
+#[must_use]
+pub fn renewed(found: &Value, holder: &str) -> Option<Value> {
     (found["spec"]["holderIdentity"] == holder).then(|| held(found, holder))
 }
 
 /// The Lease that was found, left; none if another has it.
-pub(crate) fn left(found: &Value, holder: &str) -> Option<Value> {
+#[must_use]
+pub fn left(found: &Value, holder: &str) -> Option<Value> {
     (found["spec"]["holderIdentity"] == holder).then(|| held(found, ""))
 }
 
@@ -99,15 +101,15 @@ mod tests {
     #[test]
     fn one_has_a_target_and_another_waits_until_it_is_left_or_says_nothing() {
         let at = Time::from_millis;
-        let mut waiting = Waiting::default();
+        let mut waiting = LeaseWaiting::default();
         let wait = LeaseStep::Wait { holder: "a".to_owned() };
         assert_eq!(waiting.step(&lease("a", "1"), "b", at(0)), wait);
         assert_eq!(waiting.step(&lease("a", "1"), "b", at(14_999)), wait);
         assert_eq!(waiting.step(&lease("a", "2"), "b", at(15_001)), wait, "it counts");
         let LeaseStep::Take(taken) = waiting.step(&lease("a", "2"), "b", at(30_001)) else { panic!("it says nothing") };
         assert_eq!(taken, lease("b", "3"), "by the version that was read");
-        assert_eq!(Waiting::default().step(&lease("", "4"), "b", at(0)), LeaseStep::Take(lease("b", "5")));
-        assert_eq!(Waiting::default().step(&lease("b", "4"), "b", at(0)), LeaseStep::Take(lease("b", "5")));
+        assert_eq!(LeaseWaiting::default().step(&lease("", "4"), "b", at(0)), LeaseStep::Take(lease("b", "5")));
+        assert_eq!(LeaseWaiting::default().step(&lease("b", "4"), "b", at(0)), LeaseStep::Take(lease("b", "5")));
         assert_eq!((renewed(&lease("b", "9"), "b"), renewed(&lease("a", "9"), "b")), (Some(lease("b", "10")), None));
         assert_eq!((left(&lease("b", "9"), "b"), left(&lease("a", "9"), "b")), (Some(lease("", "10")), None));
     }
@@ -116,12 +118,12 @@ mod tests {
     fn a_lease_of_nonsense_keeps_nobody_for_ever() {
         let mut nonsense = lease("a", "x");
         nonsense["spec"]["leaseDurationSeconds"] = json!(1_u64 << 40);
-        let mut waiting = Waiting::default();
+        let mut waiting = LeaseWaiting::default();
         assert!(matches!(waiting.step(&nonsense, "b", Time::from_millis(0)), LeaseStep::Wait { .. }));
         assert!(matches!(waiting.step(&nonsense, "b", Time::from_millis(60_000)), LeaseStep::Take(_)));
-        assert!(matches!(Waiting::default().step(&Value::Null, "b", Time::from_millis(0)), LeaseStep::Take(_)));
+        assert!(matches!(LeaseWaiting::default().step(&Value::Null, "b", Time::from_millis(0)), LeaseStep::Take(_)));
         for nonsense in [json!({ "spec": 7, "metadata": { "annotations": [] } }), json!([]), json!("x")] {
-            assert!(matches!(Waiting::default().step(&nonsense, "b", Time::ZERO), LeaseStep::Take(_)));
+            assert!(matches!(LeaseWaiting::default().step(&nonsense, "b", Time::ZERO), LeaseStep::Take(_)));
         }
     }
 }

@@ -32,5 +32,6 @@ mod step;
 mod watch;
 
 pub use found::Meeting;
+pub use lease::{LeaseStep, LeaseWaiting, left, renewed};
 pub use machine::{ClusterEvent, Reconciler, Stage};
 pub use step::Call;

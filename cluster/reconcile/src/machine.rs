@@ -1,7 +1,7 @@
 //! The stages of a test's objects, and what is asked next.
 
 use crate::found::{Meeting, is_deleted, is_over, is_owned, is_same_test, name, of_secret, uid};
-use crate::lease::{LeaseStep, Waiting, left, renewed};
+use crate::lease::{LeaseStep, LeaseWaiting, left, renewed};
 use crate::step::{Call, Names, Step};
 use crate::watch::Watch;
 use core::time::Duration;
@@ -114,7 +114,7 @@ pub struct Reconciler {
     asked: Option<Asked>,
     /// While the target is held.
     holding: Option<Holding>,
-    waiting: Waiting,
+    waiting: LeaseWaiting,
     /// The holder that was told of.
     waits_for: String,
     /// Whether the Job may be there: it was to be made.
@@ -148,7 +148,7 @@ impl Reconciler {
             patience: (now + PATIENCE, PAUSES.0),
             asked: None,
             holding: None,
-            waiting: Waiting::default(),
+            waiting: LeaseWaiting::default(),
             waits_for: String::new(),
             is_made: false,
             clears_until: now,

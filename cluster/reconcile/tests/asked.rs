@@ -14,7 +14,8 @@ const TEST: &str = "apiVersion: nearside.dev/v1alpha1\nkind: LoadTest\nmetadata:
 fn manifests(text: &str) -> Manifests {
     let test = LoadTest::read(text).expect("a test");
     let contents = Contents { token: "t", controller: "c:1", request: "{}\n", feed: None };
-    objects(&Setting { test: &test, source: text, namespace: "load", image: None, contents }).expect("it can be")
+    objects(&Setting { test: &test, source: text, namespace: "load", image: None, owner: None, contents })
+        .expect("it can be")
 }
 
 fn refused(status: u16) -> Result<Value, ApiError> {

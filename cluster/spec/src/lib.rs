@@ -23,6 +23,7 @@
 //! | `pods` | what its workers are as pods |
 //! | `fields` | fields of a map: each known, each there once, each with its place |
 //! | `values` | what stands in one |
+//! | `schema` | the same as the API server checks it, before there is an object |
 //! | `arranged` | from them to the plan of a load, and to a worker's command line |
 #![forbid(unsafe_code)]
 
@@ -30,13 +31,15 @@ mod arranged;
 mod fields;
 mod pods;
 mod read;
+mod schema;
 mod test;
 mod values;
 
 pub use arranged::{Arranged, ControllerPlace, Files, WorkerPlace};
 pub use fields::FieldError;
 pub use pods::image;
-pub use read::{POD_PREFIX, SPEC_LIMIT};
+pub use read::{POD_PREFIX, SPEC_LIMIT, VERSION};
+pub use schema::schema;
 pub use test::{
     Amounts, FieldValue, LoadTest, PodsSpec, RequestSpec, Resources, SecretKey, Span, Spread, TargetSpec, Toleration,
     WORKERS_LIMIT, memory_of_worker,

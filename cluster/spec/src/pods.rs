@@ -6,10 +6,10 @@ use crate::values::{count_or_zero, name};
 use audit::yaml::{Node, Value};
 
 /// Labels of nodes, tolerations, and secrets of registries, at most: each of them.
-const LIST_LIMIT: usize = 64;
+pub(crate) const LIST_LIMIT: usize = 64;
 
 /// The longest name of an image: that of a registry, a path, and a digest.
-const IMAGE_LIMIT: usize = 512;
+pub(crate) const IMAGE_LIMIT: usize = 512;
 
 /// Reads `pods`; a worker has so many threads and takes so much memory.
 pub(crate) fn pods(outer: &mut Fields<'_>, threads: u32, memory: u64) -> PodsSpec {

@@ -3,7 +3,7 @@
 use crate::fields::{FieldError, Fields, excerpt};
 use crate::pods::pods;
 use crate::test::{FieldValue, LoadTest, RequestSpec, SecretKey, Span, WORKERS_LIMIT, memory_of_worker};
-use crate::values::{count, file, name, rate, span, span_or_zero, target, truth};
+use crate::values::{count, count_or_zero, file, name, rate, span, span_or_zero, target, truth};
 use audit::yaml::{Node, documents};
 use core::time::Duration;
 use load::{Arrival, CONNECTIONS_LIMIT, FeedOrder, OBJECTIVES_LIMIT, Objective, Schedule};
@@ -12,7 +12,7 @@ use load::{Arrival, CONNECTIONS_LIMIT, FeedOrder, OBJECTIVES_LIMIT, Objective, S
 pub const SPEC_LIMIT: usize = 1 << 20;
 
 /// The version of the file's form.
-const VERSION: &str = "nearside.dev/v1alpha1";
+pub const VERSION: &str = "nearside.dev/v1alpha1";
 
 /// The least requests a second of a worker: one that has less has nothing to be measured by.
 const RATE_EACH: f64 = 1.0;
@@ -21,13 +21,16 @@ const RATE_EACH: f64 = 1.0;
 pub const POD_PREFIX: &str = "nearside-";
 
 /// The longest label of DNS (RFC 1035 section 2.3.4).
-const LABEL_LIMIT: usize = 63;
+pub(crate) const LABEL_LIMIT: usize = 63;
+
+/// The longest time that a test that is over is kept, in seconds: a year.
+pub(crate) const TTL_LIMIT: u32 = 31_536_000;
 
 /// Fields of a request.
-const HEADERS_LIMIT: usize = 64;
+pub(crate) const HEADERS_LIMIT: usize = 64;
 
 /// Threads of a worker.
-const THREADS_LIMIT: u32 = 1_024;
+pub(crate) const THREADS_LIMIT: u32 = 1_024;
 
 impl LoadTest {
     /// Reads a file.
@@ -147,6 +150,11 @@ fn spec(outer: &mut Fields<'_>, node: &Node) -> Option<LoadTest> {
     });
     let floor = fields.value("floor", truth).unwrap_or(true);
     let strict = fields.value("strict", truth).unwrap_or(false);
+    // What the operator goes by, when the test is over.
+    fields.value("ttlSecondsAfterFinished", |text| match count_or_zero(text)? {
+        seconds if seconds <= TTL_LIMIT => Ok(seconds),
+        _ => Err(format!("a test is kept for {TTL_LIMIT} seconds at most, or until somebody deletes it")),
+    });
     let expect = expect(&mut fields);
     let request = request(&mut fields);
     let each = connections.unwrap_or(1).div_ceil(workers.unwrap_or(1).max(1));

@@ -4,7 +4,8 @@ use crate::config::{Config, KernelAddress};
 use crate::header;
 use core::ffi::c_int;
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -101,6 +102,14 @@ pub(crate) struct Control {
     name: String,
 }
 
+/// An address that is not settled yet: IFA_F_TENTATIVE (include/uapi/linux/if_addr.h).
+const TENTATIVE: u8 = 0x40;
+
+/// How often the kernel's addresses are looked at until they are settled, at most, and after what time
+/// each. Where they need longer, nothing is lost but that time.
+const SETTLE_LOOKS: u32 = 500;
+const SETTLE_LOOK: Duration = Duration::from_millis(2);
+
 impl AsFd for Control {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -144,7 +153,24 @@ impl Control {
         if flags & libc::IFF_UP == 0 {
             self.set_flags(flags | libc::IFF_UP).map_err(fail("set up"))?;
         }
+        self.settle(config);
         Ok(())
+    }
+
+    /// Waits until the kernel has settled the addresses, which a thread of its own does: whoever
+    /// connects before has another source, for as long as the connection is tried (::1, where
+    /// there is no other).
+    fn settle(&self, config: &Config) {
+        let is_tentative = |host: &KernelAddress| match host.address {
+            IpAddr::V4(_) => false,
+            IpAddr::V6(address) => self.inet6(address, host.prefix).is_some_and(|flags| flags & TENTATIVE != 0),
+        };
+        for _ in 0..SETTLE_LOOKS {
+            if !config.addresses.iter().any(is_tentative) {
+                return;
+            }
+            std::thread::sleep(SETTLE_LOOK);
+        }
     }
 
     /// The interface's MTU; what exceeds our type is as good as its maximum.
@@ -219,18 +245,21 @@ impl Control {
                 let has = unsafe { request.ifr_ifru.ifru_netmask };
                 got.is_ok() && has.sa_data[2..6] == socket_address(mask(host.prefix)).sa_data[2..6]
             }
-            IpAddr::V6(address) => {
-                // Address, interface index, prefix, scope, flags, name; all
-                // numbers in hexadecimal (net/ipv6/addrconf.c).
-                let list = std::fs::read_to_string("/proc/thread-self/net/if_inet6");
-                let address = format!("{:032x}", u128::from(address));
-                let prefix = format!("{:02x}", host.prefix);
-                list.unwrap_or_default().lines().any(|line| {
-                    let fields: Vec<_> = line.split_whitespace().collect();
-                    fields.len() == 6 && fields[0] == address && fields[2] == prefix && fields[5] == self.name
-                })
-            }
+            IpAddr::V6(address) => self.inet6(address, host.prefix).is_some(),
         }
+    }
+
+    /// The flags of an IPv6 address of the interface, if it has it.
+    fn inet6(&self, address: Ipv6Addr, prefix: u8) -> Option<u8> {
+        // Address, interface index, prefix, scope, flags, name; all
+        // numbers in hexadecimal (net/ipv6/addrconf.c).
+        let list = std::fs::read_to_string("/proc/thread-self/net/if_inet6").ok()?;
+        let (address, prefix) = (format!("{:032x}", u128::from(address)), format!("{prefix:02x}"));
+        let mut lines = list.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let found = lines.find(|fields| {
+            fields.len() == 6 && fields[0] == address && fields[2] == prefix && fields[5] == self.name
+        })?;
+        Some(u8::from_str_radix(found[4], 16).unwrap_or(0))
     }
 
     fn add(&self, host: KernelAddress) -> io::Result<()> {

@@ -343,6 +343,22 @@ fn a_device_in_use_is_said() {
     });
 }
 
+/// The kernel settles addresses on a thread of its own: who connects before would come from ::1, or
+/// from the link-local one.
+#[test]
+fn addresses_are_settled_when_the_device_is_open() {
+    in_namespace(|| {
+        assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+        for _ in 0..40 {
+            let tap = open("tap:near0,addr=fd09::1/64");
+            let socket = UdpSocket::bind("[::]:0").unwrap();
+            socket.connect("[fd09::2]:7").unwrap();
+            assert_eq!(socket.local_addr().unwrap().ip().to_string(), "fd09::1");
+            drop(tap);
+        }
+    });
+}
+
 #[test]
 fn a_missing_capability_is_named_with_what_to_run() {
     in_namespace(|| {

@@ -10,6 +10,13 @@ use crate::stream::Closed;
 const GROWN_MAX: u32 = 1 << 20;
 const ALL_GROWN_MAX: u32 = 4 << 20;
 
+/// Bytes of the window of a stream whose body is read, at least: what may come before that is less where its server
+/// says so.
+const READ_WINDOW: u32 = 64 << 10;
+
+/// What there is of that for each, however much others have.
+const READ_WINDOW_LEAST: u32 = 16 << 10;
+
 /// Bytes of the connection's window of which its client is told at once.
 const OWED_MAX: u32 = 1 << 20;
 
@@ -114,7 +121,7 @@ impl<T> ServerConnection<T> {
     /// now and then. A window that is read grows.
     pub fn give_back(&mut self, number: u32, bytes: usize, out: &mut Vec<u8>) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let room = ALL_GROWN_MAX - self.grown;
+        let room = ALL_GROWN_MAX.saturating_sub(self.grown);
         // Of one that is over all was given back.
         let Some(stream) = self.streams.get_mut(number) else { return };
         self.owed = self.owed.saturating_add(bytes);
@@ -125,6 +132,22 @@ impl<T> ServerConnection<T> {
         // Who reads all that comes is to be sent more within a round trip.
         let most = GROWN_MAX.max(stream.target) - stream.target;
         let grows = if bytes > 0 { stream.target.min(most).min(room) } else { 0 };
+        let increment = stream.owed + grows;
+        if stream.receive.change(increment.into()) {
+            (stream.owed, stream.target) = (0, stream.target + grows);
+            self.grown += grows;
+            frame::write_window_update(out, number, increment);
+        }
+    }
+
+    /// A body is read from now on: as much of it may come as of others.
+    pub fn open_window(&mut self, number: u32, out: &mut Vec<u8>) {
+        let room = ALL_GROWN_MAX.saturating_sub(self.grown).max(READ_WINDOW_LEAST);
+        let Some(stream) = self.streams.get_mut(number) else { return };
+        let grows = READ_WINDOW.saturating_sub(stream.target).min(room);
+        if grows == 0 || stream.remote_ended {
+            return;
+        }
         let increment = stream.owed + grows;
         if stream.receive.change(increment.into()) {
             (stream.owed, stream.target) = (0, stream.target + grows);

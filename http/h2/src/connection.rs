@@ -183,6 +183,8 @@ pub struct ServerConnection<T> {
     pub(crate) heads_lent: u32,
     pub(crate) budgets: Budgets,
     pub(crate) stage: Stage,
+    /// The client knows what we say of ourselves.
+    pub(crate) is_known: bool,
     /// From this stream on none is begun.
     pub(crate) refuses_from: u32,
 }
@@ -260,6 +262,7 @@ impl<T> ServerConnection<T> {
             heads_lent: 0,
             budgets: Budgets::new(),
             stage: Stage::Preface,
+            is_known: false,
             refuses_from: u32::MAX,
         }
     }

@@ -4,13 +4,13 @@
 use crate::priority::StreamPriority;
 use core::ops::ControlFlow;
 use hpack::{HeaderField, Scratch};
-use semantics::scan::{are_field_bytes, is_token, split_target};
+use semantics::scan::{are_field_bytes, is_lower_token, is_token, split_target};
 use semantics::{Form, Known, Method, Offsets, Request, Status, authority, number};
 
 /// How much a head may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadLimits {
-    /// Bytes of the request line. Beyond: 414.
+    /// Bytes of the request line, beyond: 414; and of a crumb of cookies, beyond: 431.
     pub line: u16,
     /// Bytes of the image. Beyond: 431.
     pub bytes: u16,
@@ -81,6 +81,8 @@ pub(crate) struct HeadReader<'a> {
     fields: u16,
     /// The request line is written.
     has_line: bool,
+    /// Host came beside `:authority`: once, as with nginx.
+    has_host_beside: bool,
     fault: Option<HeadFault>,
     facts: HeadFacts,
 }
@@ -105,6 +107,7 @@ impl<'a> HeadReader<'a> {
             pseudo: [None; 4],
             fields: 0,
             has_line: false,
+            has_host_beside: false,
             fault: None,
             facts: HeadFacts { length: None, priority: None },
         }
@@ -114,6 +117,7 @@ impl<'a> HeadReader<'a> {
     pub fn field(&mut self, field: HeaderField<'_>) -> ControlFlow<()> {
         let taken = match field.name {
             [b':', name @ ..] => self.pseudo_field(name, field.value),
+            name if self.has_line => self.plain_field(name, field.value),
             name => self.line().and_then(|()| self.plain_field(name, field.value)),
         };
         self.fault = taken.err();
@@ -213,7 +217,7 @@ impl<'a> HeadReader<'a> {
     }
 
     fn plain_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
-        if !is_plain_name(name) || !is_plain_value(value) {
+        if !is_lower_token(name) || !is_plain_value(value) {
             return Err(BAD);
         }
         self.fields += 1;
@@ -258,6 +262,9 @@ impl<'a> HeadReader<'a> {
             return self.write(b"host", value);
         }
         let (start, end) = self.pseudo[AUTHORITY].ok_or(BAD)?;
+        if core::mem::replace(&mut self.has_host_beside, true) {
+            return Err(BAD);
+        }
         let same = self.memory.pseudo.get(start..end).is_some_and(|told| told.eq_ignore_ascii_case(value));
         if same { Ok(()) } else { Err(BAD) }
     }
@@ -265,6 +272,10 @@ impl<'a> HeadReader<'a> {
     /// RFC 9113 section 8.2.3: crumbs are one field.
     fn cookie(&mut self, value: &[u8]) -> Result<(), HeadFault> {
         let HeadParts { image, cookies, .. } = &mut *self.memory;
+        // Together they may be longer than a field may.
+        if b"cookie: ".len() + value.len() + 2 > usize::from(self.limits.line) {
+            return Err(TOO_LARGE);
+        }
         if image.len() + cookies.len() + value.len() + 12 > usize::from(self.limits.bytes) {
             return Err(TOO_LARGE);
         }
@@ -364,11 +375,6 @@ fn is_scheme(scheme: &[u8]) -> bool {
     matches!(scheme, b"https" | b"http")
         || scheme.first().is_some_and(u8::is_ascii_alphabetic)
             && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
-}
-
-/// RFC 9113 section 8.2.1: a token without upper-case letters.
-pub(crate) fn is_plain_name(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| is_token(*byte) && !byte.is_ascii_uppercase())
 }
 
 /// RFC 9113 section 8.2.1: no line ends, no NUL, no blanks around it; nor other control bytes

@@ -4,13 +4,12 @@ use crate::connection::{COMPRESSION, Done, HEADS_MAX, PROTOCOL, Section, ServerC
 use crate::error::ErrorCode;
 use crate::flood::Flood;
 use crate::frame;
-use crate::head::{
-    FoundHead, HeadFacts, HeadFault, HeadMemory, HeadReader, is_of_connection, is_plain_name, is_plain_value,
-};
+use crate::head::{FoundHead, HeadFacts, HeadFault, HeadMemory, HeadReader, is_of_connection, is_plain_value};
 use crate::priority::StreamPriority;
-use crate::stream::{Closed, Stream, Window};
+use crate::stream::{Closed, FIRST_WINDOW, Stream, Window};
 use core::ops::ControlFlow;
 use hpack::HeaderField;
+use semantics::scan::is_lower_token;
 
 impl<T: Default> ServerConnection<T> {
     /// A field section is complete: a request's, or what follows a body.
@@ -70,7 +69,7 @@ impl<T: Default> ServerConnection<T> {
         lines.clear();
         let decoded = self.decoder.decode(block, &mut memory.scratch, |HeaderField { name, value, .. }| {
             let fits = lines.len() + name.len() + value.len() + 4 <= most;
-            if !fits || !is_plain_name(name) || !is_plain_value(value) || is_of_connection(name) {
+            if !fits || !is_lower_token(name) || !is_plain_value(value) || is_of_connection(name) {
                 return ControlFlow::Break(());
             }
             [name, b": ", value, b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
@@ -105,7 +104,10 @@ impl<T: Default> ServerConnection<T> {
         let head = head.saturating_sub(2 * block.len() as u32);
         let early = self.early.iter().position(|(number, _)| *number == stream);
         let early = early.map(|at| self.early.swap_remove(at).1);
-        if stream >= self.refuses_from || self.streams.all.len() >= self.settings.streams as usize {
+        // Who does not know yet that a window is smaller than at first may send more than fits into it, and is
+        // to do so again (RFC 9113 section 6.9.3).
+        let is_misled = !self.is_known && !ends && self.settings.window < FIRST_WINDOW;
+        if is_misled || stream >= self.refuses_from || self.streams.all.len() >= self.settings.streams as usize {
             return self.refuse(stream, out);
         }
         if self.heads.saturating_add(head) > HEADS_MAX.saturating_add(self.heads_lent) {

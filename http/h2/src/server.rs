@@ -164,7 +164,7 @@ impl<T: Default> ServerConnection<T> {
             Frame::PushPromise { .. } => return Err(PROTOCOL),
             Frame::SettingsAck => {
                 self.budgets.spend(Flood::Empty)?;
-                self.stage = Stage::Frames;
+                (self.stage, self.is_known) = (Stage::Frames, true);
             }
             // Nothing is pushed that an end would concern.
             Frame::GoAway { .. } | Frame::Other => self.budgets.spend(Flood::Empty)?,

@@ -111,6 +111,8 @@ pub(crate) struct Streams<T> {
     /// who reset it.
     closed: [u32; CLOSED],
     count: usize,
+    /// The last that we reset. What comes of those before it was on its way perhaps, however many they are.
+    reset_up_to: u32,
 }
 
 /// Streams of which it is known how they were closed.
@@ -131,7 +133,7 @@ pub(crate) enum Closed {
 
 impl<T> Streams<T> {
     pub const fn new() -> Self {
-        Self { all: VecDeque::new(), closed: [0; CLOSED], count: 0 }
+        Self { all: VecDeque::new(), closed: [0; CLOSED], count: 0, reset_up_to: 0 }
     }
 
     /// Where it stands. Numbers grow by two at least: so many streams at most stand before it, and behind it, and where
@@ -176,6 +178,9 @@ impl<T> Streams<T> {
     pub const fn note_closed(&mut self, number: u32, by_us: bool) {
         self.closed[self.count % CLOSED] = number | if by_us { BY_US } else { 0 };
         self.count = self.count.wrapping_add(1);
+        if by_us && number > self.reset_up_to {
+            self.reset_up_to = number;
+        }
     }
 
     /// How one was closed that is none any more.
@@ -183,6 +188,7 @@ impl<T> Streams<T> {
         match self.closed.iter().find(|one| **one & !BY_US == number) {
             Some(one) if one & BY_US != 0 => Closed::ByUs,
             Some(_) => Closed::ByPeer,
+            None if number <= self.reset_up_to => Closed::ByUs,
             None => Closed::LongAgo,
         }
     }
@@ -253,6 +259,9 @@ mod tests {
             streams.note_closed(number, number % 4 == 1);
         }
         assert_eq!((streams.closed(77), streams.closed(79)), (Closed::ByUs, Closed::ByPeer));
-        assert_eq!((streams.closed(49), streams.closed(47)), (Closed::ByUs, Closed::LongAgo));
+        // Of others it is known that they were before one that we reset.
+        assert_eq!((streams.closed(49), streams.closed(47)), (Closed::ByUs, Closed::ByUs));
+        (81..121).step_by(2).for_each(|number| streams.note_closed(number, false));
+        assert_eq!((streams.closed(79), streams.closed(77)), (Closed::LongAgo, Closed::ByUs));
     }
 }

@@ -283,6 +283,19 @@ fn long(ahead: u64) -> Option<(u8, u32)> {
     None
 }
 
+/// The code of each symbol in the lower half, its length in the upper.
+static CODES: [u64; 256] = codes();
+
+const fn codes() -> [u64; 256] {
+    let mut all = [0; 256];
+    let mut symbol = 0;
+    while symbol < 256 {
+        all[symbol] = (LENGTHS[symbol] as u64) << 32 | LAID_OUT.codes[symbol] as u64;
+        symbol += 1;
+    }
+    all
+}
+
 /// The bytes that `text` has when it is coded.
 #[inline]
 pub(crate) fn coded_length(text: &[u8]) -> usize {
@@ -292,21 +305,28 @@ pub(crate) fn coded_length(text: &[u8]) -> usize {
 
 /// Appends `text` coded, which has `length` bytes then.
 pub(crate) fn encode(text: &[u8], length: usize, out: &mut Vec<u8>) {
-    let end = out.len() + length;
+    let start = out.len();
     // Four bytes at a time, of which the last may be padding of the padding.
-    out.reserve(length + 4);
+    out.resize(start + length + 4, 0);
+    let mut words = out.get_mut(start..).unwrap_or_default().chunks_exact_mut(4);
+    let mut put = |word: u32| {
+        if let Some(place) = words.next() {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+    };
     let (mut ahead, mut bits) = (0u64, 0u32);
     for &byte in text {
-        let length = u32::from(LENGTHS[usize::from(byte)]);
-        ahead = ahead << length | u64::from(CANONICAL.codes[usize::from(byte)]);
+        let code = CODES[usize::from(byte)];
+        let length = (code >> 32) as u32;
+        // What is above the last 32 bits was put already.
+        ahead = ahead << length | (code & u64::from(u32::MAX));
         bits += length;
         if bits >= 32 {
             bits -= 32;
-            out.extend_from_slice(&((ahead >> bits) as u32).to_be_bytes());
+            put((ahead >> bits) as u32);
         }
     }
     // Ones follow: the beginning of EOS.
-    let last = (ahead << (32 - bits)) as u32 | u32::MAX >> bits;
-    out.extend_from_slice(&last.to_be_bytes());
-    out.truncate(end);
+    put((ahead << (32 - bits)) as u32 | u32::MAX >> bits);
+    out.truncate(start + length);
 }

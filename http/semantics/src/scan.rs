@@ -48,10 +48,40 @@ const fn target_stops(word: u64) -> u64 {
 /// Whether a field value may have all of these bytes (RFC 9110 section 5.5).
 #[inline]
 pub fn are_field_bytes(value: &[u8]) -> bool {
-    let (words, rest) = value.as_chunks::<8>();
-    let is_plain =
-        |bytes: &[u8; 8]| value_stops(u64::from_le_bytes(*bytes)) == 0 || bytes.iter().all(|byte| is_field_byte(*byte));
-    words.iter().all(is_plain) && rest.iter().all(|byte| is_field_byte(*byte))
+    let one_by_one = |bytes: &[u8]| bytes.iter().all(|byte| is_field_byte(*byte));
+    // The last eight overlap those before them.
+    let Some(last) = value.last_chunk::<8>() else { return one_by_one(value) };
+    let stops = |bytes: &[u8; 8]| value_stops(u64::from_le_bytes(*bytes));
+    let (words, _) = value.as_chunks::<8>();
+    words.iter().fold(stops(last), |all, word| all | stops(word)) == 0 || one_by_one(value)
+}
+
+/// Whether a field may have this name in HTTP/2 (RFC 9113 section 8.2.1): a token without large letters.
+#[inline]
+pub fn is_lower_token(name: &[u8]) -> bool {
+    let plain = |bytes: &[u8; 8]| plain_bytes(u64::from_le_bytes(*bytes));
+    let all = match name.last_chunk::<8>() {
+        Some(last) => name.as_chunks::<8>().0.iter().fold(plain(last), |all, word| all & plain(word)),
+        None => match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => {
+                plain_bytes(u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32)
+            }
+            _ => 0,
+        },
+    };
+    let one_by_one = || name.iter().all(|byte| is_token(*byte) && !byte.is_ascii_uppercase());
+    all == HIGH || (!name.is_empty() && one_by_one())
+}
+
+/// Marks small letters, digits and hyphens, of which nearly all names are made.
+#[inline(always)]
+const fn plain_bytes(word: u64) -> u64 {
+    // No sum of what is below 0x80 carries from one byte to the next.
+    let low = word & !HIGH;
+    let letters = low.wrapping_add(ONES * (0x80 - b'a' as u64)) & !low.wrapping_add(ONES * (0x7f - b'z' as u64));
+    let digits = low.wrapping_add(ONES * (0x80 - b'0' as u64)) & !low.wrapping_add(ONES * (0x7f - b'9' as u64));
+    let hyphens = !(low ^ (ONES * b'-' as u64)).wrapping_add(HIGH - ONES);
+    (letters | digits | hyphens) & !word & HIGH
 }
 
 /// Splits at the CR LF that ends the value that `rest` begins with: the value
@@ -403,4 +433,28 @@ fn word4<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
 #[inline(always)]
 fn word8<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each byte at each place of names and values of all lengths that matter.
+    #[test]
+    fn many_bytes_at_once_are_judged_like_each_alone() {
+        for length in 0..20 {
+            for at in 0..length.max(1) {
+                for byte in 0..=u8::MAX {
+                    let (mut name, mut value) = (vec![b'x'; length], vec![0xff; length]);
+                    if let (Some(of_name), Some(of_value)) = (name.get_mut(at), value.get_mut(at)) {
+                        (*of_name, *of_value) = (byte, byte);
+                    }
+                    let is_name = length > 0 && is_token(byte) && !byte.is_ascii_uppercase();
+                    assert_eq!(is_lower_token(&name), is_name, "{byte:#x} at {at} of {length}");
+                    let is_value = length == 0 || is_field_byte(byte);
+                    assert_eq!(are_field_bytes(&value), is_value, "{byte:#x} at {at} of {length}");
+                }
+            }
+        }
+    }
 }

@@ -115,7 +115,7 @@ pub(crate) struct Cost {
 /// Reads callgrind's format, as it is with positions `instr line`, the one
 /// event `Ir`, and nothing compressed ("Callgrind Format Specification" in
 /// valgrind's manual).
-fn read_costs(text: &str) -> Vec<Cost> {
+pub(crate) fn read_costs(text: &str) -> Vec<Cost> {
     let mut found = Vec::new();
     let (mut object, mut function) = (PathBuf::new(), String::new());
     let mut inclusive = false;
@@ -191,14 +191,24 @@ fn read_frames(text: &str) -> HashMap<u64, (String, String)> {
     found
 }
 
+/// The workspace's folder.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+
+/// Whether a crate lies in a folder of the workspace.
+pub(crate) fn has_crate(folder: &str, krate: &str) -> bool {
+    Path::new(ROOT).join(folder).join(krate).is_dir()
+}
+
 /// The crate of a source file, if it is one of this workspace.
 fn crate_of(place: &str) -> Option<&str> {
-    const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
     let root = Path::new(ROOT).canonicalize().ok()?;
     let inside = place.strip_prefix(&*root.to_string_lossy()).map_or(place, |rest| rest.trim_start_matches('/'));
     let mut parts = inside.split('/');
     let folder = parts.next()?;
-    ["path", "drivers", "apps", "lab", "http", "web", "tls"].contains(&folder).then(|| parts.next()).flatten()
+    ["path", "drivers", "sockets", "apps", "lab", "http", "web", "tls"]
+        .contains(&folder)
+        .then(|| parts.next())
+        .flatten()
 }
 
 /// What the library of ciphers is told as.

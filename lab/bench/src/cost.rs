@@ -430,6 +430,19 @@ fn run_around(cases: &[Case], requests: u64, around: Around) -> Result<(), Bench
     Ok(())
 }
 
+/// What our own server's stack takes for a request of a case: all instructions but those of what the
+/// stack carries.
+///
+/// # Errors
+/// As for [`run`].
+pub(crate) fn stack_work(case: Case, requests: u64) -> Result<f64, BenchError> {
+    let profile = callgrind::profile(&case_arguments(case, CostSide::Server, requests), "*counted_turn*")?;
+    let carried = |krate: &str| ["web", "http"].iter().any(|folder| callgrind::has_crate(folder, krate));
+    let by_crate = profile.by_crate();
+    let stack: u64 = by_crate.iter().filter(|(krate, _)| !carried(krate)).map(|(_, count)| count).sum();
+    Ok(stack as f64 / profile.said("requests")? as f64)
+}
+
 fn case_arguments(case: Case, side: CostSide, requests: u64) -> [String; 4] {
     ["cost-case".into(), name_of(case), name_of(side), requests.to_string()]
 }

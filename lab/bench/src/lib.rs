@@ -32,6 +32,7 @@
 //! | [`proxied`] | requests passed on to an upstream, on every data path beside nginx |
 //! | [`bodies`] | long bodies of requests and answers passed on, beside nginx |
 //! | [`slow`] | a long answer passed on to a client that takes it slowly |
+//! | [`posix`] | a program on our stack as it is, beside our own server |
 //! | [`peer`] | a generator and a server on one host |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
@@ -61,6 +62,7 @@ pub mod pace;
 pub mod packet;
 mod page;
 pub mod peer;
+pub mod posix;
 mod program;
 pub mod proxied;
 pub mod readers;

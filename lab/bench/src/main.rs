@@ -4,8 +4,8 @@ use bench::cost::{self, Around, Case, CostArgs, CostSide};
 use bench::pace::{self, PaceArgs};
 use bench::{
     BenchError, bodies, connections, dpdk, frame_server, frames, generator, generator_http2, goodput, grpc, hosts,
-    http2, kernel, media, noise, offered, packet, proxied, readers, sealing, silos, site, slow, squeezed, storm, tls,
-    uncached, valgrind, watch,
+    http2, kernel, media, noise, offered, packet, posix, proxied, readers, sealing, silos, site, slow, squeezed, storm,
+    tls, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -29,6 +29,8 @@ struct Arguments {
 enum Command {
     /// Instructions per request on one side, and where they go
     Cost(CostArgs),
+    /// Instructions of sockets on our stack, of a program that knows nothing of it
+    Posix(posix::PosixArgs),
     /// Memory of idle connections, and what they make a request cost
     Connections {
         /// Connections that stand open, as in 10M
@@ -235,6 +237,9 @@ enum Command {
     /// What `pace` runs under callgrind
     #[command(hide = true)]
     PaceCase { flows: u32, segments: u64 },
+    /// What `posix` runs under callgrind
+    #[command(hide = true)]
+    PosixProgram(posix::PosixProgram),
     /// What `cost` runs under callgrind
     #[command(hide = true)]
     CostCase {
@@ -264,6 +269,8 @@ fn main() -> ExitCode {
 fn call(command: Command) -> Result<bool, BenchError> {
     match command {
         Command::Cost(args) => args.run(),
+        Command::Posix(args) => posix::run(&args, &program(args.nearside.clone())?),
+        Command::PosixProgram(program) => program.run().map(|()| true),
         Command::Connections { idle, rounds, seconds, secured, nearside } => {
             let nearside = if secured { PathBuf::new() } else { program(nearside)? };
             let duration = span(seconds);

@@ -19,6 +19,8 @@
 mod instructions;
 mod stand;
 
+pub(crate) use stand::check;
+
 use crate::BenchError;
 use crate::kernel::{spread, word};
 use clap::ValueEnum;

@@ -83,24 +83,46 @@ fn put(text: &str) {
 }
 
 /// Measures, prints the table to standard output, and writes the results and
-/// the report. `program` is the `nearside` to run. Progress goes to standard
-/// error. Everything started or made is ended and removed, also on an error
-/// or an interrupt.
+/// the report: also those of what was measured until an error or an interrupt.
+/// `program` is the `nearside` to run. Progress goes to standard error.
+/// Everything started or made is ended and removed, whatever ends it.
 ///
 /// # Errors
-/// If Nearside cannot be measured, the results cannot be written, or the user
-/// interrupts. What else is missing (root, nginx, wrk, testpmd) is left out
+/// If Nearside or a row cannot be measured, the results cannot be written, or
+/// the user interrupts. What else is missing (root, nginx, wrk, testpmd) is left out
 /// and said so.
 pub fn run(plan: &DemoPlan, program: &Path) -> Result<DemoResults, Error> {
     let mut parts = rounds::gather(plan, program)?;
+    let (results, ended) = look_and_rounds(plan, &mut parts);
+    drop(parts);
+    if let Some(why) = keep(plan, &results, ended)? {
+        return Err(why);
+    }
+    Ok(results)
+}
+
+/// The first look, and all of it; what ended it early, if something did.
+fn look_and_rounds(plan: &DemoPlan, parts: &mut rounds::Parts) -> (DemoResults, Option<Error>) {
     if plan.first_look && !plan.json {
         let course = Measuring { rounds: 1, duration: Duration::from_secs(1), first_look: true };
-        let look = rounds::run(&mut parts, course, plan.seed)?;
+        let (look, ended) = rounds::run(parts, course, plan.seed);
         put(&format!("{}\n", table::first_look(&look)));
+        // There is nothing else then.
+        if ended.is_some() {
+            return (look, ended);
+        }
     }
     let course = Measuring { rounds: plan.rounds, duration: plan.duration, first_look: false };
-    let results = rounds::run(&mut parts, course, plan.seed)?;
-    drop(parts);
+    rounds::run(parts, course, plan.seed)
+}
+
+/// Shows and writes what was measured, if anything was; what is to be told as an error of it.
+fn keep(plan: &DemoPlan, results: &DemoResults, ended: Option<Error>) -> Result<Option<Error>, Error> {
+    let failed = || results.failed.first().map(|row| Error::Machine(format!("given up: {row}")));
+    let is_empty = results.rows.iter().all(|row| row.rounds.is_empty());
+    if is_empty && ended.is_some() {
+        return Ok(ended);
+    }
     let write = |name: &str, text: &str| {
         let path = plan.out.join(name);
         fs::write(&path, text).map_err(Error::io(format!("cannot write {}", path.display()))).map(|()| path)
@@ -110,13 +132,13 @@ pub fn run(plan: &DemoPlan, program: &Path) -> Result<DemoResults, Error> {
     if plan.json {
         put(&format!("{json}\n"));
     } else {
-        put(&table::render(&results));
+        put(&table::render(results));
     }
     if let Some(configuration) = &results.configuration {
         write("nginx.conf", configuration)?;
     }
     let data = write("results.json", &json)?;
-    let page = write("report.html", &report::page(&results).render())?;
+    let page = write("report.html", &report::page(results).render())?;
     eprintln!("wrote {} and {}", page.display(), data.display());
-    Ok(results)
+    Ok(ended.or_else(failed))
 }

@@ -10,13 +10,12 @@ use pages::{Bar, Chart, Page, PageHead, PagePart, PageTable, PageVerdict, Series
 /// The page.
 #[must_use]
 pub fn page(results: &DemoResults) -> Page {
-    let doubt = results.doubt();
-    let word = if doubt.is_some() { "PARTIAL" } else { "COMPLETE" };
+    let (word, reasons) = results.verdict();
     let mut page = Page::new(PageHead {
         title: table::title(results),
         of: "requests per second, one core for the server".to_owned(),
         made: results.origin.made,
-        verdict: PageVerdict { word: word.to_owned(), reasons: doubt.into_iter().collect() },
+        verdict: PageVerdict { word: word.to_owned(), reasons },
         answer: Vec::new(),
         command: results.origin.command.clone(),
         machine: results.machine.told(),

@@ -37,6 +37,12 @@ pub struct DemoResults {
     pub frames: Vec<f64>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
+    /// Rows that were given up, and why: what was measured of them before is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
+    /// Why it ended early, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
     /// By which command, and when it was made.
     #[serde(flatten)]
     pub origin: ResultOrigin,
@@ -74,9 +80,7 @@ impl DemoResults {
             #[serde(flatten)]
             results: &'a DemoResults,
         }
-        let doubt = self.doubt();
-        let word = if doubt.is_some() { "PARTIAL" } else { "COMPLETE" };
-        let reasons: Vec<String> = doubt.into_iter().collect();
+        let (word, reasons) = self.verdict();
         let verdict = serde_json::json!({ "word": word, "reasons": reasons });
         // Only a map with keys other than strings could fail, and there is none.
         let whole = Whole { kind: ResultKind::Demo, schema: SCHEMA, verdict, results: self };
@@ -109,9 +113,23 @@ impl DemoResults {
         scenarios
     }
 
+    /// What the figures are worth, in a word, and why.
+    #[must_use]
+    pub fn verdict(&self) -> (&'static str, Vec<String>) {
+        let empty = self.rows.iter().all(|row| row.rounds.is_empty());
+        let mut reasons: Vec<String> = self.ended.iter().map(|why| format!("It ended early: {why}.")).collect();
+        reasons.extend(self.failed.iter().map(|row| format!("Given up: {row}.")));
+        reasons.extend(self.doubt());
+        match (empty, reasons.is_empty()) {
+            (true, _) => ("INVALID", [vec!["Nothing was measured.".to_owned()], reasons].concat()),
+            (false, true) => ("COMPLETE", reasons),
+            (false, false) => ("PARTIAL", reasons),
+        }
+    }
+
     /// What makes the figures doubtful, to be read before them.
     #[must_use]
-    pub fn doubt(&self) -> Option<String> {
+    fn doubt(&self) -> Option<String> {
         let shares = || self.rows.iter().flat_map(|row| &row.rounds).map(|round| round.others());
         let (all, busy) = (shares().count(), shares().filter(|share| *share > MAX_OTHERS).count());
         (busy > 0).then(|| {

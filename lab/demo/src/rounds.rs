@@ -52,36 +52,81 @@ pub(crate) struct Measuring {
     pub(crate) first_look: bool,
 }
 
-/// Measures all rounds.
-pub(crate) fn run(parts: &mut Parts, course: Measuring, seed: u64) -> Result<DemoResults, Error> {
-    let duration = course.duration;
+/// Rows of one run that may be given up. What fails more often fails everywhere.
+const GIVEN_UP: usize = 3;
+
+/// Measures all rounds, as far as that goes; what there is until an error is kept, and the error beside it.
+pub(crate) fn run(parts: &mut Parts, course: Measuring, seed: u64) -> (DemoResults, Option<Error>) {
     let mut results = parts.results(course, seed);
+    let with_frames = parts.pages.is_some() && !course.first_look;
+    let ended = rounds(&mut results, course, with_frames, &mut |item| {
+        let came = match item {
+            Item::Ask(scenario, contender) => {
+                parts.ask(scenario, contender, course.duration).map(|row| Came::Row(Box::new(row)))
+            }
+            Item::Frames => parts.frames(course.duration).map(Came::Frames),
+        };
+        // A signal of the terminal ends programs, too: that is no failure of theirs.
+        came.map_err(|why| if parts.interrupt.check().is_err() { Error::Interrupted } else { why })
+    });
+    let ended = ended.err();
+    results.ended = ended.as_ref().map(ToString::to_string);
+    results.congestion = parts.kernel.as_ref().map(|kernel| kernel.congestion().to_owned());
+    (results, ended)
+}
+
+/// What came of an item.
+enum Came {
+    Row(Box<Measurement>),
+    Frames(f64),
+}
+
+/// The rounds by themselves. A row of which a program fails is given up, and what it had in the rounds before is kept:
+/// rounds are paired by their numbers.
+fn rounds(
+    results: &mut DemoResults,
+    course: Measuring,
+    with_frames: bool,
+    measure: &mut dyn FnMut(Item) -> Result<Came, Error>,
+) -> Result<(), Error> {
     let mut progress = Progress::default();
-    let mut random = SplitMix64::new(seed);
+    let mut random = SplitMix64::new(results.seed);
+    let mut given_up: Vec<Item> = Vec::new();
     for round in 1..=course.rounds {
-        let items = order(&results, parts.pages.is_some() && !course.first_look, &mut random);
+        let mut items = order(results, with_frames, &mut random);
+        items.retain(|item| !given_up.contains(item));
         for (index, item) in items.iter().enumerate() {
             let place = match course.first_look {
                 true => format!("first look, {}/{}", index + 1, items.len()),
                 false => format!("round {round}/{}, {}/{}", course.rounds, index + 1, items.len()),
             };
-            match *item {
-                Item::Ask(scenario, contender) => {
-                    progress.tell(&format!("{place}: {}, {}", results.name(contender), scenario.title()));
-                    let measured = parts.ask(scenario, contender, duration)?;
+            let name = match *item {
+                Item::Ask(scenario, contender) => format!("{}, {}", results.name(contender), scenario.title()),
+                Item::Frames => "frames alone between two testpmd".to_owned(),
+            };
+            progress.tell(&format!("{place}: {name}"));
+            match (measure(*item), *item) {
+                (Ok(Came::Row(measured)), Item::Ask(scenario, contender)) => {
                     let row = results.rows.iter_mut().find(|r| r.scenario == scenario && r.contender == contender);
-                    row.into_iter().for_each(|row| row.rounds.push(measured.clone()));
+                    row.into_iter().for_each(|row| row.rounds.push((*measured).clone()));
                 }
-                Item::Frames => {
-                    progress.tell(&format!("{place}: frames alone between two testpmd"));
-                    results.frames.push(parts.frames(duration)?);
+                (Ok(Came::Frames(rate)), _) => results.frames.push(rate),
+                (Ok(Came::Row(_)), Item::Frames) => {}
+                (Err(why @ (Error::Program { .. } | Error::Output { .. })), _) if given_up.len() < GIVEN_UP => {
+                    progress.clear();
+                    eprintln!("giving up {name}: {why}");
+                    results.failed.push(format!("{name}: {why}"));
+                    given_up.push(*item);
+                }
+                (Err(why), _) => {
+                    progress.clear();
+                    return Err(why);
                 }
             }
         }
     }
     progress.clear();
-    results.congestion = parts.kernel.as_ref().map(|kernel| kernel.congestion().to_owned());
-    Ok(results)
+    Ok(())
 }
 
 pub(crate) fn cores(plan: &DemoPlan) -> Result<(u16, u16), Error> {
@@ -212,6 +257,8 @@ impl Parts {
             rows: rows.flat_map(row).collect(),
             frames: Vec::new(),
             left_out: self.left_out.clone(),
+            failed: Vec::new(),
+            ended: None,
         }
     }
 
@@ -278,5 +325,55 @@ impl Parts {
             Some(pages) => frames::measure(self.stand.folder(), pages, self.stand.cores, duration, &self.interrupt),
             None => Err(Error::Machine("testpmd was left out".to_owned())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report;
+    use crate::tests::invented;
+
+    /// Rounds of invented rows, of which each that `fails` names has its error when it is asked that often.
+    fn run(fails: impl Fn(usize) -> Option<Error>) -> (DemoResults, Option<Error>, usize) {
+        let measured = invented().rows[0].rounds[0].clone();
+        let mut results = invented();
+        results.rows.iter_mut().for_each(|row| row.rounds.clear());
+        let course = Measuring { rounds: 2, duration: Duration::from_secs(1), first_look: false };
+        let mut asked = 0;
+        let ended = rounds(&mut results, course, false, &mut |_| {
+            asked += 1;
+            fails(asked).map_or_else(|| Ok(Came::Row(Box::new(measured.clone()))), Err)
+        });
+        (results, ended.err(), asked)
+    }
+
+    #[test]
+    fn a_row_that_fails_is_given_up_and_the_others_are_measured() {
+        let all = invented().rows.len();
+        let (results, ended, asked) = run(|at| (at == 3).then(|| Error::output("wrk", "answered requests")));
+        assert!(ended.is_none() && asked == 2 * all - 1, "{ended:?} {asked}");
+        let counts: Vec<usize> = results.rows.iter().map(|row| row.rounds.len()).collect();
+        assert_eq!(
+            (counts.iter().sum::<usize>(), counts.iter().filter(|count| **count == 0).count()),
+            (2 * all - 2, 1)
+        );
+        let (word, reasons) = results.verdict();
+        assert!(word == "PARTIAL" && reasons[0].contains("wrk printed no answered requests"), "{reasons:?}");
+        assert!(report::page(&results).render().contains("wrk printed no answered requests"));
+        // What fails everywhere ends it.
+        let (results, ended, asked) = run(|_| Some(Error::output("wrk", "answered requests")));
+        assert!(ended.is_some() && asked == GIVEN_UP + 1 && results.verdict().0 == "INVALID", "{asked}");
+    }
+
+    #[test]
+    fn what_was_measured_before_an_interrupt_is_kept() {
+        let (mut results, ended, asked) = run(|at| (at == 13).then_some(Error::Interrupted));
+        assert!(matches!(ended, Some(Error::Interrupted)) && asked == 13, "{ended:?} {asked}");
+        results.ended = ended.as_ref().map(ToString::to_string);
+        assert_eq!(results.rows.iter().map(|row| row.rounds.len()).sum::<usize>(), 12);
+        let page = report::page(&results).render();
+        assert!(page.contains("It ended early: interrupted."), "{page}");
+        assert!(results.to_json().contains("\"PARTIAL\""));
     }
 }

@@ -10,8 +10,8 @@ use std::fmt::Write;
 #[must_use]
 pub(crate) fn render(results: &DemoResults) -> String {
     let mut text = format!("{}\n", title(results));
-    if let Some(doubt) = results.doubt() {
-        text.push_str(&wrapped(&doubt, 100, "! "));
+    for reason in results.verdict().1 {
+        text.push_str(&wrapped(&reason, 100, "! "));
     }
     for line in conditions(results).lines() {
         text.push_str(&wrapped(line, 120, ""));
@@ -48,8 +48,8 @@ pub(crate) fn render(results: &DemoResults) -> String {
 #[must_use]
 pub(crate) fn first_look(results: &DemoResults) -> String {
     let mut text = String::from("First look: one round of 1 s for each row; the whole table follows\n");
-    if let Some(doubt) = results.doubt() {
-        text.push_str(&wrapped(&doubt, 100, "! "));
+    for reason in results.verdict().1 {
+        text.push_str(&wrapped(&reason, 100, "! "));
     }
     for stage in Stage::ALL {
         let scenarios = results.scenarios(stage);

@@ -49,6 +49,8 @@ pub(crate) fn invented() -> DemoResults {
         rows: SCENARIOS.iter().flat_map(|s| s.stage.contenders().iter().map(|who| row(*s, *who))).collect(),
         frames: vec![15e6, 14e6, 16e6],
         left_out: Vec::new(),
+        failed: Vec::new(),
+        ended: None,
         origin: environment::ResultOrigin::default(),
     }
 }

@@ -6,6 +6,9 @@ use serde::Serialize;
 use stats::{Centre, Design, Effect, Policy, Verdict, effect, noise_floor, verdict};
 use std::collections::BTreeSet;
 
+/// What stands in a verdict's place where an arm calls its figures INVALID.
+pub const VOID: &str = "does not count";
+
 /// One figure of one arm beside the baseline's.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Comparison {
@@ -23,9 +26,13 @@ pub struct Comparison {
     pub effect: Option<Effect>,
     /// What two arms that are the same showed, as a share.
     pub floor: f64,
-    /// What the runs say; `None` for a figure that only describes, and for
-    /// the control.
+    /// What the runs say; `None` for a figure that only describes, for the
+    /// control, and where figures are not to be used.
     pub verdict: Option<Verdict>,
+    /// It is the baseline once more.
+    pub control: bool,
+    /// Neither side says of its figures that they are not to be used.
+    pub counts: bool,
 }
 
 /// Every arm of a result beside its baseline, figure by figure; the control
@@ -171,8 +178,9 @@ fn compare(
     }
     let effect = effect(&after, &before, Centre::Median, design, seed);
     // Figures that are not to be used, by their own word, are shown and not judged.
-    let invalid = !arm.invalid().is_empty() || !baseline.invalid().is_empty();
-    let judged = figure.better.filter(|_| arm.repeats.is_none() && !invalid);
+    let counts = arm.invalid().is_empty() && baseline.invalid().is_empty();
+    let control = arm.repeats.is_some();
+    let judged = figure.better.filter(|_| counts && !control);
     Some(Comparison {
         arm: arm.name.clone(),
         baseline: baseline.name.clone(),
@@ -182,6 +190,8 @@ fn compare(
         effect,
         floor,
         verdict: judged.map(|better| verdict(effect, Policy { better: better.into(), margin, floor })),
+        control,
+        counts,
     })
 }
 
@@ -193,6 +203,19 @@ fn by_round(arm: &ArmResults, baseline: &ArmResults, figure: &str) -> (Vec<f64>,
     };
     let both = |run: &crate::runs::Run| Some((of(arm, run.round)?, of(baseline, run.round)?));
     baseline.runs.iter().filter_map(both).unzip()
+}
+
+/// That no comparison tells anything, where there are some, with the reason of the first.
+#[must_use]
+pub fn undecided(comparisons: &[Comparison]) -> Option<String> {
+    let verdicts: Vec<Verdict> = comparisons.iter().filter_map(|one| one.verdict).collect();
+    let reason = |verdict: &Verdict| match verdict {
+        Verdict::Inconclusive(reason) => Some(*reason),
+        _ => None,
+    };
+    let reasons: Vec<_> = verdicts.iter().map_while(reason).collect();
+    let first = reasons.first().filter(|_| reasons.len() == verdicts.len())?;
+    Some(format!("No comparison tells anything: {first}."))
 }
 
 /// A comparison as `--json` writes it.
@@ -230,7 +253,7 @@ pub fn to_json(comparisons: &[Comparison]) -> String {
             verdict: c.verdict.map(Verdict::name),
             reason: match c.verdict {
                 Some(Verdict::Inconclusive(reason)) => Some(reason.to_string()),
-                _ => None,
+                _ => (!c.counts).then(|| VOID.to_owned()),
             },
         })
     };

@@ -7,6 +7,7 @@ use crate::procedure::{Procedure, ProcedureSettings};
 use crate::procedures::{
     accept_order, accept_queue, allocator, bypass, command, internet, media, offload, pace, scaling, steer_queue,
 };
+use environment::shown_command;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +149,17 @@ impl Experiment {
     pub fn to_toml(&self) -> String {
         // All keys are strings, and no table comes before a value.
         toml::to_string(self).unwrap_or_default()
+    }
+
+    /// As it is kept: commands without what their headers say, which may be a secret.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        let mut kept = self.clone();
+        for side in kept.command.iter_mut().flat_map(|command| &mut command.arms) {
+            side.command = shown_command(core::mem::take(&mut side.command));
+            side.build = side.build.take().map(shown_command);
+        }
+        kept
     }
 
     /// The schema of files, as JSON Schema.

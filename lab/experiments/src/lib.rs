@@ -15,7 +15,8 @@
 //! | [`procedures`] | those that there are |
 //! | [`runner`] | rounds, order, Ctrl-C |
 //! | [`runs`] | what runs measured |
-//! | [`results`] | a result's directory |
+//! | [`results`] | what was found, and what speaks against it |
+//! | `worth` | the verdict on the whole, and the result's directory |
 //! | [`fingerprint`] | the machine that a figure belongs to |
 //! | [`compare`] | effect, interval and verdict; what may not be compared |
 //! | [`report`] | one page of HTML |
@@ -39,6 +40,7 @@ pub mod runs;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod worth;
 
 /// What ends an experiment: a sentence for the user.
 pub type Failure = Box<dyn std::error::Error>;

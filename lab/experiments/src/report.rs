@@ -30,7 +30,8 @@ pub fn page(results: &Results) -> Page {
     let mut comparisons = compare::within(results);
     comparisons.retain(|comparison| comparison.figure.better.is_some());
     if let Some(baseline) = results.baseline().filter(|_| !comparisons.is_empty()) {
-        let title = format!("Versus {}: ratio of medians over runs, 95 % interval by bootstrap", baseline.name);
+        let title =
+            format!("Versus {}: ratio of medians over runs, 95 % interval by bootstrap of rounds", baseline.name);
         page.head.answer = answer(&comparisons);
         verdicts(&mut page, (&title, table::ARMS), &comparisons, results.experiment.margin_percent / 100.0);
     }
@@ -57,10 +58,16 @@ pub fn compared(
     let mut verdict = judged(worst.cloned().unwrap_or_else(|| after.verdict()));
     verdict.reasons =
         sides.iter().flat_map(|(side, own)| own.reasons.iter().map(move |why| format!("{side}: {why}"))).collect();
+    if let Some(why) = compare::undecided(comparisons) {
+        if verdict.word == Worth::Complete.word() {
+            verdict.word = Worth::Partial.word().to_owned();
+        }
+        verdict.reasons.push(why);
+    }
     verdict.unless_alike(unlike.iter().map(|unlike| format!("not alike: {unlike}")));
     let mut page = Page::new(PageHead {
         title: format!("Compared: {}", after.experiment.title),
-        of: format!("Nearside {} (before) and {} (after)", before.nearside, after.nearside),
+        of: [("before", before), ("after", after)].map(|(side, results)| of_side(side, results)).join("; "),
         made: origin.made,
         verdict,
         answer: answer(comparisons),
@@ -68,11 +75,17 @@ pub fn compared(
         machine: after.machine.host.told(),
     });
     let margin = after.experiment.margin_percent.max(before.experiment.margin_percent) / 100.0;
-    let title = "After ÷ before: ratio of medians over runs, 95 % interval by bootstrap";
+    let title = "After ÷ before: ratio of medians over runs, 95 % interval by bootstrap of each side apart";
     verdicts(&mut page, (title, table::SIDES), comparisons, margin);
     page.tell(PagePart::List(compare::differences(after, before)));
     page.results = vec![("before.json".to_owned(), before.to_json()), ("after.json".to_owned(), after.to_json())];
     page
+}
+
+/// The arms of a side, and which of ours measured them.
+fn of_side(side: &str, results: &Results) -> String {
+    let arms: Vec<&str> = results.arms.iter().map(|arm| arm.name.as_str()).collect();
+    format!("{} ({side}, measured by nearside {})", arms.join(", "), results.nearside)
 }
 
 fn judged(RunVerdict { word, reasons }: RunVerdict) -> PageVerdict {
@@ -83,7 +96,9 @@ fn judged(RunVerdict { word, reasons }: RunVerdict) -> PageVerdict {
 fn answer(comparisons: &[Comparison]) -> Vec<String> {
     const NAMED: usize = 6;
     let one = |one: &Comparison| Some((one.verdict?.name().to_owned(), format!("{} of {}", one.figure.name, one.arm)));
-    by_word(comparisons.iter().filter_map(one), NAMED)
+    let void = comparisons.iter().any(|one| !one.counts);
+    let void = void.then(|| "No verdict: figures are not to be used, by their own word".to_owned());
+    void.into_iter().chain(by_word(comparisons.iter().filter_map(one), NAMED)).collect()
 }
 
 /// A table of comparisons, and their drawing.
@@ -93,7 +108,7 @@ fn verdicts(page: &mut Page, (title, sides): (&str, [&str; 2]), comparisons: &[C
         let (effect, name) = (one.effect?, format!("{}: {}", one.figure.name, one.arm));
         let also = format!(", {}", table::word(one));
         let bar = Bar::ratio(name, Some(effect.ratio), effect.interval, &also)?;
-        Some(Bar { counts: one.verdict.is_some() || one.figure.better.is_some(), ..bar })
+        Some(Bar { counts: one.counts && one.figure.better.is_some(), ..bar })
     };
     // A figure's rows stand together.
     let mut all: Vec<&Comparison> = comparisons.iter().collect();

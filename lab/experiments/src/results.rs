@@ -1,12 +1,10 @@
-//! A result's directory: `results.json` with every run's raw figures,
-//! `experiment.toml` as it was run, `report.html`.
+//! What an experiment found out, and what speaks against it.
 
 use crate::Failure;
 use crate::experiment::Experiment;
 use crate::fingerprint::MachineState;
 use crate::runs::{ArmResults, Check, Figure, FigureCurve, RunVerdict};
-use environment::{ResultKind, ResultOrigin};
-use results::Worth;
+use environment::ResultOrigin;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,6 +28,9 @@ pub struct Results {
     pub experiment: Experiment,
     /// Whether all rounds were run: not after Ctrl-C or an error.
     pub complete: bool,
+    /// Why not, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
     /// When it began, seconds since 1970.
     pub began: u64,
     /// By which command, and when it was made.
@@ -81,7 +82,8 @@ impl Results {
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         if !self.complete {
-            doubts.push("Ended early: the rounds here are all that there is, and nothing was checked.".to_owned());
+            let why = self.ended.as_deref().map_or_else(String::new, |why| format!(" ({why})"));
+            doubts.push(format!("Ended early{why}: the rounds here are all that there is, and nothing was checked."));
         }
         let shares: Vec<f64> = self.arms.iter().flat_map(|arm| &arm.runs).filter_map(|run| run.others).collect();
         let busy = shares.iter().filter(|share| **share > MAX_OTHERS).count();
@@ -118,18 +120,6 @@ impl Results {
         doubts
     }
 
-    /// The verdict on the whole: what ended early is PARTIAL, what an arm calls INVALID is.
-    #[must_use]
-    pub fn verdict(&self) -> RunVerdict {
-        let reasons = [self.doubts(), self.arms_doubts()].concat();
-        let worth = match () {
-            () if self.arms.iter().any(|arm| !arm.invalid().is_empty()) => Worth::Invalid,
-            () if !reasons.is_empty() => Worth::Partial,
-            () => Worth::Complete,
-        };
-        RunVerdict { word: worth.word().to_owned(), reasons }
-    }
-
     /// How many requests or connections failed in all runs that counted it; nothing where none did.
     #[must_use]
     pub fn errors(&self) -> Option<u64> {
@@ -142,31 +132,6 @@ impl Results {
     pub fn is_as_expected(&self) -> bool {
         self.checks.iter().all(|check| check.kept != Some(false))
             && self.arms.iter().all(|arm| arm.invalid().is_empty())
-    }
-
-    /// The contents of `results.json`.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        // Only a map with keys other than strings could fail, and there is none.
-        #[derive(Serialize)]
-        struct Whole<'a> {
-            #[serde(flatten)]
-            results: &'a Results,
-            kind: ResultKind,
-            verdict: RunVerdict,
-        }
-        let whole = Whole { results: self, kind: ResultKind::Experiment, verdict: self.verdict() };
-        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
-    }
-
-    /// Writes both files. Each is whole at any moment: a reader, or an end
-    /// without warning, finds the last one.
-    ///
-    /// # Errors
-    /// If the folder cannot be written to.
-    pub fn write(&self, folder: &Path) -> Result<(), Failure> {
-        write_whole(&folder.join(RESULTS), &self.to_json())?;
-        write_whole(&folder.join("experiment.toml"), &self.experiment.to_toml())
     }
 
     /// Reads a result's directory, or the page of one.

@@ -53,8 +53,9 @@ pub fn run_procedure(
     }
     let mut results = Results {
         schema: SCHEMA,
-        experiment: experiment.clone(),
+        experiment: experiment.kept(),
         complete: false,
+        ended: None,
         began: now_unix(),
         // Results do not go twice into a folder.
         origin: ResultOrigin::now().without("--out"),
@@ -76,6 +77,11 @@ pub fn run_procedure(
     results.write(folder)?;
     let outcome = rounds(procedure, &schedule, &mut results, folder, interrupt)?;
     results.complete = matches!(outcome, Outcome::Complete);
+    results.ended = match &outcome {
+        Outcome::Complete => None,
+        Outcome::Interrupted => Some("it was interrupted".to_owned()),
+        Outcome::Failed(why) => Some(why.to_string()),
+    };
     let measured: Vec<ArmResults> = results.arms.iter().filter(|arm| arm.repeats.is_none()).cloned().collect();
     // Of a part there is no telling.
     if results.complete {

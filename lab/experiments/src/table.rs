@@ -40,7 +40,7 @@ pub fn render(results: &Results) -> String {
     }
     let mut comparisons = compare::within(results);
     // What only describes stands above; the control is the column of noise.
-    comparisons.retain(|comparison| comparison.verdict.is_some());
+    comparisons.retain(|one| one.verdict.is_some() || (!one.counts && one.figure.better.is_some()));
     if !comparisons.is_empty() {
         text.push('\n');
         text.push_str(&columns(&verdicts(&comparisons, ARMS)));
@@ -191,7 +191,8 @@ pub fn word(comparison: &Comparison) -> String {
     match comparison.verdict {
         Some(verdict @ Verdict::Inconclusive(_)) => verdict.to_string(),
         Some(verdict) => verdict.name().to_owned(),
-        None if comparison.figure.better.is_some() => "control".to_owned(),
+        None if !comparison.counts => compare::VOID.to_owned(),
+        None if comparison.control && comparison.figure.better.is_some() => "control".to_owned(),
         None => String::new(),
     }
 }

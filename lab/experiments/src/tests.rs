@@ -461,10 +461,60 @@ command = ["echo", '{"rate": 5}']
     let verdict = results.verdict();
     assert!(verdict.is_invalid() && !results.is_as_expected(), "{verdict:?}");
     assert_eq!(verdict.reasons[0], "a: 2 of 2 runs say INVALID, its figures are not to be used: requests failed");
-    assert!(compare::within(&results).iter().all(|one| one.verdict.is_none()), "what is invalid is not judged");
+    let found = compare::within(&results);
+    assert!(!found.is_empty() && found.iter().all(|one| one.verdict.is_none()), "what is invalid is not judged");
+    // Nor is it the control, whose rows these would be else; and nothing is drawn as if it counted.
+    assert!(found.iter().all(|one| table::word(one) == compare::VOID), "{found:?}");
+    let page = report::page(&results).render();
+    assert!(page.contains("No verdict: figures are not to be used") && !page.contains(">control<"), "{page}");
+    assert!(compare::to_json(&found).contains(compare::VOID));
     assert!(table::render(&results).contains("! a: 2 of 2 runs say INVALID"), "{}", table::render(&results));
     let read = results::read(&folder.0).expect("its own").remove(0);
     assert!(read.doubt().is_some_and(|doubt| doubt.contains("requests failed")), "{read:?}");
+}
+
+/// What headers say is a secret: in what is kept, in the page, and in what a program complains of.
+#[test]
+fn no_header_leaves_with_a_result_and_the_page_says_why_it_ended() {
+    let text = r#"
+schema = 1
+name = "own"
+title = "own"
+warmup = 0
+control = false
+[command]
+figures = [{ name = "rate", pointer = "/rate", better = "higher" }]
+[[command.arms]]
+name = "a"
+command = ["sh", "-c", "echo no answer to $2 >&2; exit 1", "x", "-H", "A: SECRET"]
+[[command.arms]]
+name = "b"
+command = ["sh", "-c", "exec sh -c 'echo no answer to $1 >&2; exit 1' -H 'B: SECRET'"]
+"#;
+    let experiment = Experiment::parse("x", text, &[]).expect("good");
+    let folder = Folder::new();
+    let interrupt = Interrupt::watch().expect("signals");
+    let (results, outcome) = crate::runner::run(&experiment, &folder.0, &interrupt).expect("it runs");
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    let page = report::page(&results).render();
+    let kept =
+        [results.to_json(), page.clone(), std::fs::read_to_string(folder.0.join("experiment.toml")).expect("kept")];
+    for text in kept {
+        assert!(!text.contains("SECRET") && text.contains("..."), "{text}");
+    }
+    let inside: Vec<String> = pages::results_in(&page);
+    assert!(inside.len() == 1 && !inside[0].contains("SECRET"), "{inside:?}");
+    // Of nothing there is no verdict but this one, with the reason.
+    assert!(results.verdict().is_invalid() && page.contains("INVALID") && page.contains("no answer to"), "{page}");
+}
+
+#[test]
+fn what_tells_nothing_of_any_difference_is_not_complete() {
+    let (mut results, _, _, _folder) = run(None);
+    assert_eq!(results.verdict().word, "COMPLETE");
+    results.arms.iter_mut().for_each(|arm| arm.runs.truncate(3));
+    let verdict = results.verdict();
+    assert!(verdict.word == "PARTIAL" && verdict.reasons[0].contains("fewer than 5 runs"), "{verdict:?}");
 }
 
 /// The built-in experiment, small, as it is printed: the worker with most connections is

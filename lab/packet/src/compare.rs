@@ -4,7 +4,7 @@
 use crate::table::way;
 use crate::trial::{LaneResult, TrialResult};
 use figures::{digits, seconds, share, si};
-pub use stats::Better;
+pub use stats::{Better, MIN_RUNS};
 use stats::{Centre, Design, effect};
 
 /// For the resamples: the same runs give the same interval.

@@ -1,6 +1,7 @@
 //! What a test is to show: `loss=0,max<20us,p99.9<12us`.
 
 use crate::trial::{LaneResult, TrialResult};
+use crate::verdict::Word;
 use core::fmt;
 use core::str::FromStr;
 use serde::Serialize;
@@ -58,8 +59,9 @@ pub struct Judged {
     pub measured: Option<f64>,
     /// It is a time, in nanoseconds.
     pub is_time: bool,
-    /// Whether it was met. What was not measured was not.
-    pub met: bool,
+    /// Whether it was met. What was not measured was not; `None`: it is measured, and does not count, as
+    /// the result is INVALID.
+    pub met: Option<bool>,
 }
 
 /// Why an expectation cannot be read.
@@ -68,6 +70,18 @@ pub struct BadExpectation {
     text: String,
     /// It is a count that is not whole: perhaps a share was meant.
     fraction: bool,
+}
+
+impl Judged {
+    /// In a word, whether it was met.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self.met {
+            Some(true) => "met",
+            Some(false) => "NOT MET",
+            None => "does not count",
+        }
+    }
 }
 
 impl fmt::Display for BadExpectation {
@@ -149,9 +163,10 @@ fn nanos(text: &str) -> Option<f64> {
 }
 
 impl Expectation {
-    /// Compares each stream and direction; the worst is told.
+    /// Compares each stream and direction; the worst is told. In a result that is INVALID only what came
+    /// wrong counts, whoever was late.
     #[must_use]
-    pub fn judge(&self, result: &TrialResult) -> Judged {
+    pub fn judge(&self, result: &TrialResult, worth: Word) -> Judged {
         let probes = result.lanes.iter().any(|lane| lane.probe);
         let of_latency = matches!(self.figure, Figure::Min | Figure::Mean | Figure::Max | Figure::Quantile(_));
         let lanes = result.lanes.iter().filter(|lane| !of_latency || !probes || lane.probe);
@@ -161,7 +176,9 @@ impl Expectation {
         let known = measured.iter().flatten().copied();
         let worst = if highest { known.reduce(f64::max) } else { known.reduce(f64::min) };
         let measured = if measured.iter().all(Option::is_some) { worst } else { None };
-        Judged { expectation: self.text.clone(), measured, is_time: of_latency, met }
+        let came_wrong = matches!(self.figure, Figure::Duplicates | Figure::Reordered | Figure::Damaged);
+        let counts = worth < Word::Invalid || came_wrong || measured.is_none();
+        Judged { expectation: self.text.clone(), measured, is_time: of_latency, met: counts.then_some(met) }
     }
 
     fn holds(&self, value: f64) -> bool {
@@ -217,7 +234,18 @@ mod tests {
 
     fn judge(text: &str, lanes: &[LaneResult]) -> bool {
         let result = TrialResult { lanes: lanes.to_vec(), ..TrialResult::default() };
-        text.parse::<Expectation>().expect(text).judge(&result).met
+        text.parse::<Expectation>().expect(text).judge(&result, Word::Partial).met == Some(true)
+    }
+
+    #[test]
+    fn in_an_invalid_result_only_what_came_wrong_counts() {
+        let result = TrialResult { lanes: vec![lane(true, 0, 19_000)], ..TrialResult::default() };
+        let met = |text: &str| text.parse::<Expectation>().expect(text).judge(&result, Word::Invalid).met;
+        for text in ["loss=0", "loss=1", "max<20us", "rate>1"] {
+            assert_eq!(met(text), None, "{text}");
+        }
+        assert_eq!((met("damaged=0"), met("duplicates=1")), (Some(true), Some(false)));
+        assert_eq!(met("p99.9<1s"), Some(false), "it was not measured");
     }
 
     #[test]

@@ -111,33 +111,83 @@ const OTHERS: &str = "frames had the mark of a trial that was none of this progr
 const BACKWARDS: &str = "frames came before they left, by their marks and the clock: it stepped, or differs from core \
                          to core";
 
-/// Why a trial is none, if it is none: the tester did not do what it was to.
-/// `late_limit` is the share of frames that may be late or missing.
+/// Of what has no trial, or one without frames.
+pub const NOTHING: &str = "nothing was measured: no frame was sent";
+
+/// Of a trial that did not come to its end. What is missing then, nobody knows whose fault it is: what
+/// ended the tester may have ended the device.
+const CUT_OFF: &str = "it was stopped, or a link was down";
+
+/// Of the time of a trial of probes the tester may be away from its rings for this share: of the rest
+/// there is no sample.
+const AWAY_LIMIT: f64 = 0.1;
+
+/// All that the tester did wrong in a trial, which then is none. `late_limit` is the share of frames
+/// that may be late or missing, and that of probes that it may have been away from.
 #[must_use]
-pub fn spoilt(result: &TrialResult, late_limit: f64) -> Option<String> {
+pub fn faults(result: &TrialResult, late_limit: f64) -> Vec<String> {
     let late = result.late_share();
-    let stamps = result.stamps_doubt();
     let backwards: u64 = result.lanes.iter().map(|lane| lane.backwards).sum();
-    match () {
-        () if !result.complete => Some("it was stopped, or a link was down".to_owned()),
-        () if late > late_limit => Some(format!(
+    let late = (late > late_limit).then(|| {
+        format!(
             "the tester sent {:.3} % of its frames late or not at all, more than {:.3} %",
             100.0 * late,
             100.0 * late_limit
-        )),
-        () if backwards > 0 => Some(BACKWARDS.to_owned()),
-        () if stamps.is_some() => stamps,
-        () if result.earlier_marks > 0 => Some(EARLIER.to_owned()),
-        () if result.others_marks > 0 => Some(OTHERS.to_owned()),
-        () => None,
+        )
+    });
+    let others = [
+        away_from_probes(result, late_limit),
+        (backwards > 0).then(|| BACKWARDS.to_owned()),
+        result.stamps_doubt(),
+        (result.earlier_marks > 0).then(|| EARLIER.to_owned()),
+        (result.others_marks > 0).then(|| OTHERS.to_owned()),
+    ];
+    late.into_iter().chain(others.into_iter().flatten()).collect()
+}
+
+/// Probes have one frame in flight and are never late: each time that the tester is away may make one
+/// sample of each longer by its own fault.
+fn away_from_probes(result: &TrialResult, late_limit: f64) -> Option<String> {
+    let probes = || result.lanes.iter().filter(|lane| lane.probe);
+    let frames: u64 = probes().map(|lane| lane.sent.frames).sum();
+    let met = result.stalls.count.saturating_mul(probes().count() as u64).min(frames);
+    let time = result.stalls.total_ns as f64 / (1e9 * result.seconds).max(1.0);
+    let spoils = met as f64 > late_limit * frames as f64 || time > AWAY_LIMIT;
+    (probes().next().is_some() && result.stalls.count > 0 && spoils).then(|| {
+        let (time, count) = (100.0 * time.min(1.0), result.stalls.count);
+        format!(
+            "the tester was away from its rings for {time:.3} % of the time, in {count} times, while {frames} probes \
+             were on their way: their latencies may be its own"
+        )
+    })
+}
+
+/// Why a trial is none, if it is none: it did not come to its end, or the tester did not do what it was
+/// to ([`faults`]).
+#[must_use]
+pub fn spoilt(result: &TrialResult, late_limit: f64) -> Option<String> {
+    if result.complete { faults(result, late_limit).into_iter().next() } else { Some(CUT_OFF.to_owned()) }
+}
+
+/// What one trial is worth: what it lacks by its end does not hide what the tester did wrong before.
+#[must_use]
+pub fn worth(result: &TrialResult, late_limit: f64) -> Validity {
+    let mut verdict = Validity::default();
+    if !result.complete {
+        verdict.lacks(format!("it ended early: {CUT_OFF}"));
     }
+    faults(result, late_limit).into_iter().for_each(|why| verdict.fails(why));
+    if result.offered() == 0 {
+        verdict.fails(NOTHING);
+    }
+    verdict
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::search::Goal;
-    use crate::trial::{LaneResult, Sent};
+    use crate::trial::{LaneResult, Sent, Stalls};
 
     #[test]
     fn the_worst_word_counts_and_every_reason_stands() {
@@ -176,5 +226,44 @@ mod tests {
         let lanes = vec![LaneResult { backwards: 1, ..lane(0) }];
         assert!(spoilt(&TrialResult { lanes, ..of(0) }, 0.1).is_some_and(|why| why.contains("differs from core")));
         assert!(spoilt(&TrialResult { complete: false, ..of(0) }, 0.1).is_some());
+    }
+
+    #[test]
+    fn an_early_end_does_not_hide_what_the_tester_did_wrong() {
+        let lane = LaneResult { sent: Sent { frames: 100, missed: 900, ..Sent::default() }, ..LaneResult::default() };
+        let cut = TrialResult { lanes: vec![lane], ..TrialResult::default() };
+        let verdict = worth(&cut, 0.001);
+        assert_eq!((verdict.word, verdict.reasons.len()), (Word::Invalid, 2), "{verdict}");
+        assert!(verdict.reasons[0].contains("90.000 %") && verdict.reasons[1].contains("ended early"), "{verdict}");
+        let lane = LaneResult { sent: Sent { frames: 100, ..Sent::default() }, ..LaneResult::default() };
+        let sound = |complete| TrialResult { complete, lanes: vec![lane.clone()], ..TrialResult::default() };
+        assert_eq!(
+            (worth(&sound(false), 0.001).word, worth(&sound(true), 0.001)),
+            (Word::Partial, Validity::default())
+        );
+        assert_eq!(worth(&TrialResult::default(), 0.001).word, Word::Invalid, "nothing was sent");
+    }
+
+    #[test]
+    fn probes_count_while_the_tester_is_at_its_rings() {
+        let lane =
+            |probe, frames| LaneResult { probe, sent: Sent { frames, ..Sent::default() }, ..LaneResult::default() };
+        let of = |lanes: Vec<LaneResult>, count, total_ns| TrialResult {
+            complete: true,
+            seconds: 2.0,
+            stalls: Stalls { count, total_ns, longest_ns: total_ns },
+            lanes,
+            ..TrialResult::default()
+        };
+        let probes = |frames| vec![lane(true, frames), lane(true, frames)];
+        // 20 absences of a million probes, 0.2 % of the time; and nearly all of the time.
+        assert_eq!(spoilt(&of(probes(500_000), 20, 4_000_000), 0.001), None);
+        let away = spoilt(&of(probes(87), 171, 1_980_000_000), 0.001).expect("away");
+        assert!(away.contains("99.000 %") && away.contains("174 probes"), "{away}");
+        // A few probes that were met are a share as frames that were late, and so is the time that nobody probed.
+        assert!(spoilt(&of(probes(5_000), 20, 4_000_000), 0.001).is_some());
+        assert!(spoilt(&of(probes(500_000), 1, 400_000_000), 0.001).is_some());
+        // Paced frames that were due meanwhile are counted as late.
+        assert_eq!(spoilt(&of(vec![lane(false, 87)], 171, 1_980_000_000), 0.001), None);
     }
 }

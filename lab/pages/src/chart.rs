@@ -62,6 +62,8 @@ pub struct Series {
     pub points: Vec<CurvePoint>,
     /// The largest value, for which there is no place on the axis of percentiles.
     pub largest: Option<f64>,
+    /// Points are joined where the next one lies no further than by this factor: in bins between them there is nothing.
+    pub step: Option<f64>,
 }
 
 /// A point of a curve.
@@ -94,7 +96,14 @@ impl Series {
     /// Of points, without a largest.
     #[must_use]
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item: Into<CurvePoint>>) -> Self {
-        Self { name: name.into(), points: points.into_iter().map(Into::into).collect(), largest: None }
+        Self { name: name.into(), points: points.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// The same, of bins each of which begins this factor behind the one before; empty ones are left out.
+    #[must_use]
+    pub const fn of_bins(mut self, factor: f64) -> Self {
+        self.step = Some(factor);
+        self
     }
 
     /// The same, of a run that counts or does not.
@@ -187,7 +196,8 @@ impl Chart {
             let largest = self.series.iter().map(|series| self.largest(series));
             rows.push(["max".to_owned()].into_iter().chain(largest).collect());
         }
-        PageTable::headed(format!("{}: {}", self.title, self.y.label), rows)
+        let title = [self.title.as_str(), &self.y.label].join(": ");
+        PageTable::headed(title.trim_end_matches(": "), rows)
     }
 
     fn has_largest(&self) -> bool {
@@ -226,10 +236,14 @@ impl Chart {
     }
 
     pub(crate) fn draw(&self, drawing: &mut Drawing) {
-        let own = |(curve, series): (usize, &Series)| (series.name.clone(), Some((curve, series.counts())));
+        let own = |(curve, series): (usize, &Series)| {
+            let counts = if series.counts() { "" } else { ", does not count" };
+            (format!("{}{counts}", series.name), Some((curve, series.counts())))
+        };
         let mut names: Vec<(String, Option<(usize, bool)>)> = self.series.iter().enumerate().map(own).collect();
         let all = || self.series.iter().flat_map(|series| &series.points);
-        if let Some(curve) = self.series.iter().position(|series| series.points.iter().any(|point| !point.counts)) {
+        let is_mixed = |series: &Series| series.counts() && series.points.iter().any(|point| !point.counts);
+        if let Some(curve) = self.series.iter().position(is_mixed) {
             names.push(("does not count".to_owned(), Some((curve, false))));
         }
         if all().any(|point| point.interval.is_some()) {
@@ -302,9 +316,16 @@ impl Chart {
     fn curve(&self, drawing: &mut Drawing, curve: usize, at: &dyn Fn(f64, f64) -> (f64, f64)) {
         let points: Vec<CurvePoint> =
             self.points().filter(|(owner, _)| *owner == curve).map(|(_, point)| point).collect();
-        let places = points.iter().filter(|point| point.counts).map(|point| at(point.x, point.y));
-        let path: Vec<String> = places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        drawing.put(&format!("<polyline class=\"line {}\" points=\"{}\"/>", class(curve), path.join(" ")));
+        let counting: Vec<CurvePoint> = points.iter().filter(|point| point.counts).copied().collect();
+        // Bins' places are rounded.
+        let step = self.series[curve].step.map_or(f64::INFINITY, |step| step * 1.01);
+        for piece in counting.chunk_by(|one, next| step.is_infinite() || next.x <= one.x * step) {
+            // One by itself is a dot.
+            let all = if step.is_finite() && piece.len() == 1 { [piece, piece].concat() } else { piece.to_vec() };
+            let places = all.iter().map(|point| at(point.x, point.y));
+            let path: Vec<String> = places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+            drawing.put(&format!("<polyline class=\"line {}\" points=\"{}\"/>", class(curve), path.join(" ")));
+        }
         for point in &points {
             if let Some((low, high)) = point.interval {
                 drawing.line(&format!("interval {}", class(curve)), at(point.x, low), at(point.x, high));

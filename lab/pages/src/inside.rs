@@ -15,6 +15,17 @@ pub(crate) fn link(name: &str, result: &str) -> String {
 /// The results in a page of ours, in their order; none where it is no page, or has none.
 #[must_use]
 pub fn results_in(page: &str) -> Vec<String> {
-    let links = page.split(LINK).skip(1).filter_map(|rest| rest.split('"').next());
-    links.filter_map(|encoded| String::from_utf8(STANDARD.decode(encoded).ok()?).ok()).collect()
+    named_results_in(page).into_iter().map(|(_, result)| result).collect()
+}
+
+/// The same with the names of their files, as the page has them.
+#[must_use]
+pub fn named_results_in(page: &str) -> Vec<(String, String)> {
+    let one = |(before, rest): (&str, &str)| {
+        let name = before.rsplit("download=\"").next()?.split('"').next()?;
+        let result = String::from_utf8(STANDARD.decode(rest.split('"').next()?).ok()?).ok()?;
+        Some((name.to_owned(), result))
+    };
+    let parts: Vec<&str> = page.split(LINK).collect();
+    parts.windows(2).filter_map(|two| one((two[0], two[1]))).collect()
 }

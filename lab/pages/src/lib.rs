@@ -37,7 +37,7 @@ mod tone;
 
 pub use bars::Bar;
 pub use chart::{Axis, Chart, CurvePoint, Series};
-pub use inside::results_in;
+pub use inside::{named_results_in, results_in};
 pub use page::{Page, PageHead, PagePart, PageVerdict, svg_page};
 pub use places::{PlaceFrame, Placed, Places};
 pub use scale::{AxisScale, is_sound, percentile};

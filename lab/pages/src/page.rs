@@ -24,6 +24,8 @@ pub struct Page {
     pub method: Vec<PagePart>,
     /// Results that can be taken out of the page: names of files, and what they hold.
     pub results: Vec<(String, String)>,
+    /// Whether two of its kind can be compared.
+    pub compares: bool,
 }
 
 /// What no page is without.
@@ -61,13 +63,16 @@ impl PageVerdict {
         Tone::of(&self.word) < Tone::Bad
     }
 
-    /// Of two sides that are not alike in these ways: a difference says nothing.
+    /// Of two sides that are not alike in these ways: a difference says nothing. That a side does not count is
+    /// no less of a reason, and stands before them.
     pub fn unless_alike(&mut self, unlike: impl Iterator<Item = String>) {
         let unlike: Vec<String> = unlike.collect();
-        if !unlike.is_empty() {
-            self.word = "NOT ALIKE".to_owned();
+        if unlike.is_empty() {
+            return;
         }
-        self.reasons.splice(0..0, unlike);
+        let before = if self.counts() { 0 } else { self.reasons.len().min(2) };
+        self.word = if self.counts() { "NOT ALIKE".to_owned() } else { format!("{}, NOT ALIKE", self.word) };
+        self.reasons.splice(before..before, unlike);
     }
 }
 
@@ -119,6 +124,9 @@ const LISTS: [(&str, &str); 4] = [
 /// Rows of a table that are shown unasked: of what was found, and of how it was measured.
 const SHOWN: (usize, usize) = (60, 12);
 
+/// The last second that a date has a form for (RFC 9110 5.6.7: a year of four digits).
+const LAST_SECOND: u64 = 253_402_300_799;
+
 /// Reasons of a verdict that stand at its head; the others stand with how it was measured.
 const REASONS: usize = 6;
 
@@ -126,7 +134,7 @@ impl Page {
     /// A page with nothing but its head.
     #[must_use]
     pub const fn new(head: PageHead) -> Self {
-        Self { head, figures: Vec::new(), curves: Vec::new(), method: Vec::new(), results: Vec::new() }
+        Self { head, figures: Vec::new(), curves: Vec::new(), method: Vec::new(), results: Vec::new(), compares: true }
     }
 
     /// Adds to what was found.
@@ -179,10 +187,12 @@ impl Page {
         }
         if !self.results.is_empty() {
             let links: Vec<String> = self.results.iter().map(|(name, text)| link(name, text)).collect();
+            let two = ", and <code>nearside lab compare</code> two that measured the same";
+            let two = if self.compares { two } else { "" };
             let _ = writeln!(
                 out,
-                "<p>In this page, to be taken out: {}. <code>nearside lab report</code> reads the page as it is, and \
-                 <code>nearside lab compare</code> two that measured the same.</p>",
+                "<p>In this page, to be taken out: {}. <code>nearside lab report</code> reads the page as it is{two}.\
+                 </p>",
                 links.join(", ")
             );
         }
@@ -197,6 +207,14 @@ fn style() -> String {
 }
 
 impl PageHead {
+    /// When it was made; nothing where that is not known.
+    #[must_use]
+    pub fn when(&self) -> String {
+        let date = HttpDate::from_unix(self.made);
+        let known = (1..=LAST_SECOND).contains(&self.made);
+        if known { String::from_utf8_lossy(date.as_bytes()).into_owned() } else { String::new() }
+    }
+
     fn write(&self, out: &mut String) {
         let PageVerdict { word, reasons } = &self.verdict;
         let _ = writeln!(
@@ -215,8 +233,6 @@ impl PageHead {
         PagePart::List(shown).write(out, REASONS);
         out.push_str("</div>\n");
         self.answer.iter().for_each(|line| _ = writeln!(out, "<p class=\"answer\" dir=\"auto\">{}</p>", escaped(line)));
-        let made = HttpDate::from_unix(self.made);
-        let made = if self.made > 0 { String::from_utf8_lossy(made.as_bytes()) } else { "".into() };
         let short = |name: &str| self.machine.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let machine: Vec<&str> = ["processor", "cores", "system", "kernel"].into_iter().filter_map(short).collect();
         let told = |text: &str| if text.is_empty() { "its result does not tell".to_owned() } else { escaped(text) };
@@ -233,7 +249,7 @@ impl PageHead {
             "<dl>\n<dt>Of</dt><dd dir=\"auto\">{}</dd>\n<dt>When</dt><dd>{}</dd>\n<dt>Again</dt><dd>{again}</dd>\n\
              <dt>Machine</dt><dd dir=\"auto\">{}</dd>\n</dl>",
             told(&self.of),
-            told(&made),
+            told(&self.when()),
             told(&machine.join(", "))
         );
     }

@@ -63,7 +63,8 @@ fn nothing_to_draw_is_drawn_empty_and_says_so() {
 fn a_drawing_for_a_file_stands_by_itself() {
     let drawn = svg([chart(vec![(1.0, 2.0)]), chart(vec![(1.0, 2.0)])]);
     assert!(drawn.starts_with("<svg xmlns=") && drawn.contains("prefers-color-scheme: dark"), "{drawn}");
-    assert_eq!((drawn.matches("<svg ").count(), drawn.matches("<polyline").count()), (1, 4));
+    // Curves without points are none.
+    assert_eq!((drawn.matches("<svg ").count(), drawn.matches("<polyline").count()), (1, 2));
 }
 
 #[test]
@@ -90,9 +91,21 @@ fn of_a_run_that_does_not_count_the_largest_and_the_legend_are_crosses_too() {
     chart.series = vec![series.clone(), series.counting(false)];
     let page = svg([chart.clone()]);
     assert!(page.contains(">p99: max 99</title>") && page.contains(">p99: max 99, does not count</title>"), "{page}");
-    // Two of the points, one of the largest, one of the legend's name, and what it means.
-    assert_eq!((page.matches("class=\"cross s1").count(), page.matches("class=\"mark s1").count()), (5, 0), "{page}");
+    // Two of the points, one of the largest, and one of the legend's name, which says what it means.
+    assert_eq!((page.matches("class=\"cross s1").count(), page.matches("class=\"mark s1").count()), (4, 0), "{page}");
+    assert!(page.contains(">p99, does not count</text>") && !page.contains(">does not count</text>"), "{page}");
     assert_eq!(chart.table().rows.last(), Some(&["max", "99", "99, does not count"].map(str::to_owned).to_vec()));
+}
+
+/// Where the next bin is not the next one, no line is drawn; one that stands by itself is a dot.
+#[test]
+fn bins_are_joined_where_they_lie_beside_each_other() {
+    let mut chart = chart(vec![(1.0, 10.0), (2.0, 20.0), (4.0, 30.0), (64.0, 30.0)]);
+    assert_eq!(svg([chart.clone()]).matches("<polyline").count(), 1);
+    chart.series[0] = chart.series[0].clone().of_bins(2.0);
+    let drawn = svg([chart]);
+    let points = drawn.split("<polyline").skip(1).filter_map(|one| one.split('"').nth(3));
+    assert_eq!(points.map(|points| points.split(' ').count()).collect::<Vec<_>>(), [3, 2], "{drawn}");
 }
 
 #[test]

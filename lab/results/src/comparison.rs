@@ -22,6 +22,9 @@ const NAMED: usize = 8;
 /// For the resamples: the same runs give the same interval.
 const SEED: u64 = 1;
 
+/// Where a side does not tell of its machine.
+const NO_LIKENESS: &str = "not all of these tell of their machine: whether they are alike is not known";
+
 /// A figure on both sides.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FigureCompared {
@@ -82,6 +85,8 @@ pub struct SidesCompared {
     pub doubts: Vec<String>,
     /// How many results there are on the side that has fewer.
     pub runs: usize,
+    /// All of them tell of their machine.
+    likeness_known: bool,
 }
 
 impl SidesCompared {
@@ -101,7 +106,7 @@ impl SidesCompared {
                 other.kind.command()
             )));
         }
-        if matches!(first.kind, ResultKind::Audit | ResultKind::Topology | ResultKind::Budget) {
+        if !first.kind.is_compared() {
             let why = format!(
                 "this is what {} found: it judges a machine, and measures nothing to compare",
                 first.kind.command()
@@ -117,11 +122,12 @@ impl SidesCompared {
             let why = "the two have no figure in common: no stream and direction, goal, frame size, arm or point";
             return Err(ResultError(why.to_owned()));
         }
-        if before.iter().chain(after).any(|result| result.machine.is_none()) {
-            doubts.push("not all of these tell of their machine: whether they are alike is not known".to_owned());
+        let likeness_known = before.iter().chain(after).all(|result| result.machine.is_some());
+        if !likeness_known {
+            doubts.push(NO_LIKENESS.to_owned());
         }
         let runs = before.len().min(after.len());
-        Ok(Self { kind: first.kind, figures, unlike: unlike(before, after), doubts, runs })
+        Ok(Self { kind: first.kind, figures, unlike: unlike(before, after), doubts, runs, likeness_known })
     }
 
     /// Why the sides are not to be compared, unless somebody insists.
@@ -135,6 +141,20 @@ impl SidesCompared {
                 matters.join("\n  ")
             )
         })
+    }
+
+    /// Why nothing can be told, if nothing can: of no figure is there an interval that decides, or nobody knows
+    /// whether the sides are alike.
+    #[must_use]
+    pub fn undecided(&self) -> Option<String> {
+        let decides = |one: &FigureCompared| {
+            one.interval.is_some() && one.verdict.as_ref().is_some_and(|word| !word.starts_with("inconclusive"))
+        };
+        match () {
+            () if !self.likeness_known => Some(NO_LIKENESS.to_owned()),
+            () if !self.figures.iter().any(decides) => Some("of no figure can a difference be told".to_owned()),
+            () => None,
+        }
     }
 
     /// The same as JSON.

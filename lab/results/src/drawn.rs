@@ -9,9 +9,7 @@
 //! | `machine` | noise, recordings, audits, topologies |
 //! | `domains` | a topology as a picture |
 //! | `sides` | two sides compared |
-//! | `cells` | values as cells of tables |
 
-mod cells;
 mod domains;
 mod frames;
 mod load;
@@ -19,11 +17,12 @@ mod machine;
 mod method;
 mod sides;
 
+use crate::cells::{plain, text, texts};
 use crate::measurement::{KnownResult, OwnVerdict, ResultError, Worth};
 use crate::read::{parts_of_text, whole_of};
-use cells::{text, texts};
 use environment::{Fingerprint, ResultKind};
-use pages::{Page, PageHead, PageVerdict, Tone};
+use figures::many;
+use pages::{Page, PageHead, PageTable, PageVerdict, Tone, quoted};
 use serde_json::Value;
 
 /// A result, read: what is known of it, as a value, and as it stands there.
@@ -93,24 +92,51 @@ pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
     let of_kind = PAGES.into_iter().find(|(of, ..)| *of == kind);
     let (_, title, draw) =
         of_kind.ok_or_else(|| ResultError(format!("{}: nearside lab report makes its page", first.known.name)))?;
-    let mut page = Page::new(head(title, first));
-    for ReadResult { known, .. } in others {
-        if known.kind != kind {
-            let (one, other) = (&first.known.name, &known.name);
-            return Err(ResultError(format!("{one} and {other} are results of two measurements")));
-        }
-        let (own, verdict) = (&mut page.head.verdict, verdict(known));
-        own.reasons.extend(verdict.reasons.iter().map(|why| format!("{}: {why}", known.name)));
-        if Tone::of(&verdict.word) > Tone::of(&own.word) {
-            own.word = verdict.word;
-        }
+    if let Some(other) = others.iter().find(|other| other.known.kind != kind) {
+        let (one, other) = (&first.known.name, &other.known.name);
+        return Err(ResultError(format!("{one} and {other} are results of two measurements")));
+    }
+    let heads: Vec<PageHead> = all.iter().map(|one| head(title, &one.known, &one.whole)).collect();
+    let mut page = Page::new(of_all(&all, &heads));
+    if heads.len() > 1 {
+        page.tell(runs(&all, &heads));
     }
     match draw {
         Draw::One(draw) => draw(&mut page, &first.whole),
         Draw::All(draw) => draw(&mut page, &all)?,
     }
+    page.compares = kind.is_compared();
     page.results = named(kind, kind.name(), all.into_iter().map(|one| one.text));
     Ok(page)
+}
+
+/// The head of a page of several results: whom and when they are of, and what each says against itself.
+fn of_all(all: &[ReadResult], heads: &[PageHead]) -> PageHead {
+    let mut head = heads[0].clone();
+    if let [_, others @ ..] = heads
+        && !others.is_empty()
+    {
+        let mut of: Vec<&str> = heads.iter().map(|head| head.of.as_str()).collect();
+        of.dedup();
+        (head.of, head.made) = (of.join("; "), heads.iter().map(|head| head.made).max().unwrap_or(0));
+        // None of theirs makes them all.
+        head.command = Vec::new();
+        let worst = heads.iter().map(|head| &head.verdict.word).max_by_key(|word| Tone::of(word));
+        head.verdict.word = worst.cloned().unwrap_or_default();
+        let why = |(one, head): (&ReadResult, &PageHead)| {
+            head.verdict.reasons.iter().map(|why| format!("{}: {why}", one.known.name)).collect::<Vec<_>>()
+        };
+        head.verdict.reasons = all.iter().zip(heads).flat_map(why).collect();
+    }
+    head
+}
+
+/// When and by what each of several results was measured.
+fn runs(all: &[ReadResult], heads: &[PageHead]) -> PageTable {
+    let row = |(one, head): (&ReadResult, &PageHead)| {
+        vec![one.known.name.clone(), head.when(), quoted(&head.command), head.verdict.word.clone()]
+    };
+    PageTable::new("The runs", &["result", "when", "again", "verdict"]).with(all.iter().zip(heads).map(row))
 }
 
 /// Results with the names that their files are to have.
@@ -123,14 +149,20 @@ fn named(kind: ResultKind, stem: &str, texts: impl IntoIterator<Item = String>) 
 pub use sides::compared as page_of_sides;
 
 /// What a result says at its head.
-fn head(title: &str, ReadResult { known, whole, .. }: &ReadResult) -> PageHead {
+fn head(title: &str, known: &KnownResult, whole: &Value) -> PageHead {
     let command = texts(whole, "/command");
     let made = whole.get("made").or_else(|| whole.pointer("/measured/made")).and_then(Value::as_u64);
+    // A recording may be of any machine, wherever it is replayed.
+    let of = match (known.kind, &known.machine) {
+        (ResultKind::Recording, Some(machine)) => machine.processor.clone(),
+        (ResultKind::Recording, None) => "a machine of which the recording does not tell".to_owned(),
+        _ => of_whom(whole, &command),
+    };
     PageHead {
         title: title.to_owned(),
-        of: of_whom(whole, &command),
+        of,
         made: made.unwrap_or(0),
-        verdict: verdict(known),
+        verdict: verdict(known, whole),
         answer: Vec::new(),
         machine: known.machine.as_ref().map_or_else(Vec::new, Fingerprint::told),
         command,
@@ -144,12 +176,14 @@ fn of_whom(whole: &Value, command: &[String]) -> String {
         let scheme = Some(text(setup, "/scheme")).filter(|scheme| !scheme.is_empty());
         let scheme = scheme.as_deref().unwrap_or("http");
         let targets = text(setup, "/targets") + &text(setup, "/target");
-        return format!("{scheme}://{}{} ({targets})", text(setup, "/host"), text(setup, "/path"));
+        let others = setup["requests"].as_u64().unwrap_or(1).saturating_sub(1);
+        let others = if others > 0 { format!(" and {}", many(others, "other request")) } else { String::new() };
+        return format!("{scheme}://{}{}{others} ({targets})", text(setup, "/host"), text(setup, "/path"));
     }
     let links = whole.get("links").or_else(|| whole.pointer("/runs/0/1/links"));
     let links = links.or_else(|| whole.pointer("/measured/runs/0/1/links"));
     if let Some(links) = links {
-        return cells::plain(links);
+        return plain(links);
     }
     let urls: Vec<&str> = command.iter().map(String::as_str).filter(|word| word.contains("://")).collect();
     if urls.is_empty() { "this machine".to_owned() } else { urls.join(", ") }
@@ -161,8 +195,8 @@ fn not_judged(why: &str) -> PageVerdict {
 }
 
 /// What a result says that it is worth. Recordings and topologies say what there was; of others, one
-/// that says nothing is of an earlier version.
-fn verdict(result: &KnownResult) -> PageVerdict {
+/// that says nothing is of an earlier version, and one whose word is not known perhaps of a later one.
+fn verdict(result: &KnownResult, whole: &Value) -> PageVerdict {
     let says_nothing = match result.kind {
         ResultKind::Recording | ResultKind::Topology => Some("it tells what there was, and judges nothing"),
         ResultKind::Budget => Some("a model, by what is measured, published or assumed: each part says which"),
@@ -171,6 +205,11 @@ fn verdict(result: &KnownResult) -> PageVerdict {
     let plain = says_nothing.map(|why| OwnVerdict { worth: Worth::Complete, reasons: vec![why.to_owned()] });
     match result.verdict.as_ref().or(plain.as_ref()) {
         Some(own) => PageVerdict { word: own.worth.word().to_owned(), reasons: own.reasons.clone() },
-        None => not_judged("the result does not say what it is worth: an earlier version wrote it"),
+        None => match text(whole, "/verdict/word") {
+            word if word.is_empty() => {
+                not_judged("the result does not say what it is worth: an earlier version wrote it")
+            }
+            word => not_judged(&format!("the result says that it is {word}, which this version does not know")),
+        },
     }
 }

@@ -1,10 +1,11 @@
 //! What results of loads, experiments, noise and recordings have that can be compared, and what
 //! must have been asked alike.
 
+use crate::cells::{plain, sound, sound_of};
 use crate::measurement::{KnownResult, OwnVerdict, ResultError, Worth};
 use ::packet::compare::{Better, RunFigure, Unit};
 use environment::ResultKind;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A figure: where it stands, its name, which way is better, its unit.
@@ -103,10 +104,12 @@ pub fn of(kind: ResultKind, whole: &Value) -> Vec<RunFigure> {
     let list = |name: &str| whole.get(name).and_then(Value::as_array).into_iter().flatten();
     match kind {
         // Of a run that nobody answered, zeros are no latencies.
+        // Nor is the rate one of a run that ended before it was measured.
+        ResultKind::Load if whole.pointer("/window_ns").and_then(Value::as_u64) == Some(0) => Vec::new(),
         ResultKind::Load if whole.pointer("/latency/samples").and_then(Value::as_u64) == Some(0) => {
             at(whole, "the load", &LOAD[..1])
         }
-        ResultKind::Load => at(whole, "the load", &LOAD),
+        ResultKind::Load => at(&with_sound_latency(whole), "the load", &LOAD),
         ResultKind::Bulk => at(whole, "the streams", &BULK),
         // Where no second counts, zeros are no lateness.
         ResultKind::Streams if whole.pointer("/late/samples").and_then(Value::as_u64) == Some(0) => {
@@ -120,6 +123,13 @@ pub fn of(kind: ResultKind, whole: &Value) -> Vec<RunFigure> {
         ResultKind::Demo => list("rows").flat_map(contender).collect(),
         _ => Vec::new(),
     }
+}
+
+/// A load without percentiles that say as much of chance as of what was measured.
+fn with_sound_latency(whole: &Value) -> Value {
+    let mut found = json!({ "throughput": whole["throughput"] });
+    found["latency"] = sound(&whole["latency"]);
+    found
 }
 
 /// Every round of a row of the demo.
@@ -137,7 +147,9 @@ fn number(value: &Value, key: &str) -> u64 {
 
 fn row(row: &Value) -> Vec<RunFigure> {
     let of = format!("{} threads, {} connections", number(row, "procs"), number(row, "connections"));
-    at(row, &of, &ROW)
+    // Rows of earlier versions do not tell how many samples they are of.
+    let samples = row.get("samples").and_then(Value::as_f64);
+    at(&samples.map_or_else(|| row.clone(), |samples| sound_of(row, samples)), &of, &ROW)
 }
 
 fn core(core: &Value) -> Vec<RunFigure> {
@@ -172,7 +184,7 @@ fn arms(whole: &Value) -> Vec<RunFigure> {
 pub fn asked(kind: ResultKind, whole: &Value) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut put = |name: String, value: &Value| {
-        all.insert(name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        all.insert(name, plain(value));
     };
     let setup: &[&str] = match kind {
         ResultKind::Load => &ASKED,
@@ -238,8 +250,15 @@ pub fn recording(name: &str, text: &str) -> Result<KnownResult, ResultError> {
             figures.push(RunFigure { of, figure, better: None, unit: Unit::PerSecond, value });
         }
     }
-    let reason = if cut { "its last line is cut off" } else { "it has one sample: nothing was counted between two" };
-    let verdict = (cut || nanos == 0).then(|| OwnVerdict { worth: Worth::Partial, reasons: vec![reason.to_owned()] });
+    let (worth, reason) = match (nanos == 0, cut) {
+        (true, _) => (Worth::Invalid, "it ended before its first interval: nothing was counted between two samples"),
+        (false, _) => (Worth::Partial, "its last line is cut off"),
+    };
+    let verdict = (cut || nanos == 0).then(|| OwnVerdict { worth, reasons: vec![reason.to_owned()] });
+    // Recordings of earlier versions do not tell.
+    let machine = first.get("environment").filter(|machine| !machine.is_null());
+    let machine = machine.map(|machine| serde_json::from_value(machine.clone())).transpose();
+    let machine = machine.map_err(|why| ResultError(format!("environment: {why}")))?;
     let (asked, figures) = (BTreeMap::new(), shown(figures));
-    Ok(KnownResult { name: name.to_owned(), kind: ResultKind::Recording, verdict, machine: None, asked, figures })
+    Ok(KnownResult { name: name.to_owned(), kind: ResultKind::Recording, verdict, machine, asked, figures })
 }

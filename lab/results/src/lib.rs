@@ -15,6 +15,7 @@
 //! | `drawn` | pages of results, and of two sides |
 #![forbid(unsafe_code)]
 
+mod cells;
 mod comparison;
 mod drawn;
 mod figures;
@@ -26,7 +27,7 @@ pub use comparison::{FigureCompared, SidesCompared, compare, unlike};
 pub use drawn::{page, page_of, page_of_sides, topology_svg};
 pub use environment::ResultKind;
 pub use measurement::{KnownResult, OwnVerdict, ResultError, Worth};
-pub use read::{RESULT_LIMIT, RESULTS_LIMIT, of_value, parts, read, read_text, texts};
+pub use read::{RESULT_LIMIT, RESULTS_LIMIT, of_value, parts, read, read_text, refuse_onto, sides, texts};
 
 #[cfg(test)]
 mod tests;

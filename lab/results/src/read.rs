@@ -3,7 +3,7 @@
 use crate::measurement::{KnownResult, OwnVerdict, ResultError};
 use crate::{figures, packet};
 use environment::{Fingerprint, ResultKind, SCHEMA};
-use pages::results_in;
+use pages::{named_results_in, results_in};
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
@@ -14,6 +14,9 @@ pub const RESULT_LIMIT: u64 = 64 << 20;
 
 /// The most results of one folder.
 pub const RESULTS_LIMIT: usize = 1_000;
+
+/// What the names of results in a page of two sides begin with.
+pub(crate) const SIDES: [&str; 2] = ["before", "after"];
 
 /// What stands in a file whose measurement has begun.
 const HEAD: [&str; 3] = ["kind", "schema", "complete"];
@@ -70,6 +73,39 @@ pub fn texts(path: &Path) -> Result<Vec<(String, String)>, ResultError> {
     }
 }
 
+/// A result beside its text.
+type Part = (KnownResult, String);
+
+/// The two sides in a page that compares them; none where it is no such page.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn sides(path: &Path) -> Result<Option<[Vec<Part>; 2]>, ResultError> {
+    if path.is_dir() {
+        return Ok(None);
+    }
+    let (name, text) = (path.display(), read_file(path)?);
+    let mut sides = [Vec::new(), Vec::new()];
+    for (file, result) in named_results_in(&text) {
+        let Some(at) = SIDES.iter().position(|side| file.starts_with(side)) else { return Ok(None) };
+        sides[at].push((read_text(&format!("{name}, {file}"), &result)?, result));
+    }
+    Ok(Some(sides).filter(|sides| sides.iter().all(|side| !side.is_empty())))
+}
+
+/// Refuses to write a page onto one of what it is made of.
+///
+/// # Errors
+/// Which that is.
+pub fn refuse_onto(place: &Path, inputs: &[&Path]) -> Result<(), ResultError> {
+    let whole = |path: &Path| path.canonicalize().ok();
+    let is_same = |input: &&&Path| place == **input || whole(place).is_some_and(|place| whole(input) == Some(place));
+    match inputs.iter().find(is_same) {
+        Some(input) => Err(ResultError(format!("{} would be written onto itself: name another file", input.display()))),
+        None => Ok(()),
+    }
+}
+
 fn read_file(path: &Path) -> Result<String, ResultError> {
     let named = |why: &dyn core::fmt::Display| ResultError(format!("{}: {why}", path.display()));
     let mut bytes = Vec::new();
@@ -99,9 +135,11 @@ fn is_page(text: &str) -> bool {
     text.trim_start().get(..14).is_some_and(|head| head.eq_ignore_ascii_case("<!doctype html"))
 }
 
-/// A result as a value; nothing of a recording, which is one in each line.
+/// A result as a value; of a recording, which has a value in each line, the first one, at which its head stands.
 pub(crate) fn whole_of(text: &str) -> Value {
-    serde_json::from_str(text.trim_start_matches('\u{feff}').trim()).unwrap_or_default()
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let first = || serde_json::from_str(text.lines().next()?).ok().filter(figures::is_sample);
+    serde_json::from_str(text).ok().or_else(first).unwrap_or_default()
 }
 
 /// Reads a result: an object of JSON, or a recording, which has one in each line.
@@ -111,6 +149,10 @@ pub(crate) fn whole_of(text: &str) -> Value {
 pub fn read_text(name: &str, text: &str) -> Result<KnownResult, ResultError> {
     let text = text.trim_start_matches('\u{feff}').trim();
     let why = match serde_json::from_str::<Value>(text) {
+        // One that ended before its first interval has one line.
+        Ok(whole) if figures::is_sample(&whole) && kind(&whole) == Ok(ResultKind::Recording) => {
+            return figures::recording(name, text);
+        }
         Ok(whole) => return of_value(name, &whole),
         Err(why) => why,
     };

@@ -128,6 +128,9 @@ fn figures_are_found_and_what_is_no_answer_is_left_out() {
         { "point": "burst=9", "rate": 0.0, "cpu_ns": 0.0, "energy_uj": null, "missing": "refused" },
     ] });
     assert_eq!(named(&factors), owned(&[("burst=1", "rate", 2.0), ("burst=1", "processor time of a frame", 3.0)]));
+    let warming = json!({ "setup": {}, "throughput": { "requests_per_second": 0.0 }, "window_ns": 0,
+        "latency": { "samples": 0 } });
+    assert_eq!(named(&warming), owned(&[]), "nor are they a rate where nothing was measured");
     let none = json!({ "setup": {}, "throughput": { "requests_per_second": 0.0 },
         "latency": { "samples": 0, "p99_ns": 0, "max_ns": 0 } });
     assert_eq!(named(&none), owned(&[("the load", "rate", 0.0)]), "zeros of nothing are no latencies");
@@ -165,7 +168,7 @@ fn a_result_says_what_it_is_worth() {
 fn sides_of_one_machine_are_compared_and_few_runs_say_so() {
     let load = |rate: f64, memory: u64| {
         one(&json!({
-            "kind": "load", "schema": 1, "setup": { "path": "/" }, "latency": { "samples": 9, "p99_ns": 5_000 },
+            "kind": "load", "schema": 1, "setup": { "path": "/" }, "latency": { "samples": 9_000, "p99_ns": 5_000 },
             "throughput": { "requests_per_second": rate }, "environment": machine(memory),
         }))
     };
@@ -228,7 +231,13 @@ fn a_recording_is_counted_by_second_and_one_that_was_cut_off_says_so() {
     assert_eq!(cut.figures[0].value, 4.0);
     assert!(cut.doubt().is_some_and(|doubt| doubt.contains("cut off")), "{cut:?}");
     let single = read_text("x.ndjson", &sample(3, 5)).expect("one line");
-    assert!(single.figures.is_empty());
+    let worth = single.verdict.map(|own| own.worth);
+    assert_eq!((single.figures.len(), worth), (0, Some(Worth::Invalid)), "nothing was measured");
+    // Its head stands in its first line.
+    let mut first: Value = serde_json::from_str(&sample(0, 5)).expect("JSON");
+    (first["kind"], first["environment"]) = (json!("recording"), json!(machine(1)));
+    let told = read_text("x.ndjson", &format!("{first}\n{}\n", sample(1_000_000_000, 9))).expect("a recording");
+    assert!(told.machine.is_some() && told.figures.len() == 1, "{told:?}");
 }
 
 /// Of a folder with a trial beside each background none is another's repetition, and each says of

@@ -209,7 +209,7 @@ fn a_result_that_is_invalid_says_so_first_and_its_runs_do_not_count() {
 #[test]
 fn the_curve_of_a_load_that_does_not_count_is_none() {
     let text = page(&load(1e5, "INVALID", &["the generator was the limit"])).render();
-    assert!(!text.contains("class=\"mark") && text.contains(">does not count</text>"), "{text}");
+    assert!(!text.contains("class=\"mark") && text.contains(", does not count</text>"), "{text}");
 }
 
 /// Who allowed frames to be late is told of what is later than that, and not of what a search allows.
@@ -285,7 +285,7 @@ fn a_thousand_rows_are_folded_and_all_there() {
     };
     let rows: Vec<Value> = (1..=1_000).map(row).collect();
     let text = page(&with(head("load-sweep", "INVALID", &["one row"]), json!({ "rows": rows }))).render();
-    assert!(text.contains("<summary>1,000 rows</summary>") && text.contains(">1,000</td>"));
+    assert!(text.contains("<summary>Loads: 1,000 rows</summary>") && text.contains(">1,000</td>"));
     assert!(text.contains("at most 11.0 k requests/s, with 1,000 connections and 2 threads"), "{text}");
     let drawings: usize =
         text.split("<svg").skip(1).map(|drawing| drawing.split("</svg>").next().map_or(0, str::len)).sum();
@@ -358,6 +358,146 @@ fn a_forwarder_tells_its_links_frames_and_bursts() {
     );
 }
 
+fn pages_of(results: &[(&str, &Value)]) -> Page {
+    let files: Vec<(String, String)> =
+        results.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
+    results::page(&files).expect("a page")
+}
+
+/// Of two runs over each other neither is the page's: whom, when and why are told of both.
+#[test]
+fn a_page_of_several_results_tells_of_each() {
+    let first = interrupted("one");
+    let mut second = interrupted("two");
+    (second["links"], second["made"]) = (json!(["memif:@b"]), json!(1_785_000_600_u64));
+    second["verdict"] = json!({ "word": "INVALID", "reasons": ["the tester was late"] });
+    let text = pages_of(&[("a.json", &first), ("b.json", &second)]).render();
+    for part in [
+        "<strong>INVALID</strong>",
+        "<li dir=\"auto\">a.json: it ended early",
+        "<li dir=\"auto\">b.json: the tester was late</li>",
+        "<dd dir=\"auto\">memif:@a; memif:@b</dd>",
+        "<dt>When</dt><dd>Sat, 25 Jul 2026 17:30:00 GMT</dd>",
+        ">Sat, 25 Jul 2026 17:20:00 GMT</td>",
+        "<dt>Again</dt><dd>its result does not tell</dd>",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn a_word_that_is_not_known_is_no_earlier_versions() {
+    let text = page(&load(12.0, "SUPERB", &[])).render();
+    assert!(text.contains("the result says that it is SUPERB, which this version does not know"), "{text}");
+    assert!(text.contains("<strong>NOT JUDGED</strong>") && !text.contains("an earlier version"));
+}
+
+/// When that is cannot be told of what lies beyond the year 9999.
+#[test]
+fn a_time_that_has_no_date_is_not_known() {
+    let text = page(&with(load(12.0, "COMPLETE", &[]), json!({ "made": 1_000_000_000_000_000_000_u64 }))).render();
+    assert!(text.contains("<dt>When</dt><dd>its result does not tell</dd>"), "{text}");
+}
+
+#[test]
+fn rows_and_comparisons_leave_out_percentiles_of_few_samples() {
+    let row = |samples: u64| {
+        json!({ "procs": 1, "connections": 1, "rps_avg": 9.0, "lat50_ns": 1_000, "lat90_ns": 2_000, "lat99_ns": 3_000,
+                "latmax_ns": 4_000, "samples": samples, "trust": "yes", "warnings": [] })
+    };
+    let sweep = |samples: u64| with(head("load-sweep", "COMPLETE", &[]), json!({ "rows": [row(samples)] }));
+    let text = page(&sweep(300)).render();
+    assert!(text.contains(">p90</th>") && !text.contains(">p99</th>") && !text.contains("p99, 1 thread"), "{text}");
+    assert!(page(&sweep(1_000)).render().contains(">p99</th>"));
+    let figures = |whole: &Value| {
+        let known = results::read_text("x", &whole.to_string()).expect("a result");
+        known.figures.into_iter().map(|one| one.figure).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(figures(&sweep(300)), "rate; latency 50 %");
+    let few = with(load(12.0, "COMPLETE", &[]), json!({ "latency": latency(300) }));
+    assert_eq!(figures(&few), "rate; received; latency mean; latency 50 %; latency max");
+    assert!(figures(&load(12.0, "COMPLETE", &[])).contains("latency 99.9 %"));
+}
+
+#[test]
+fn a_load_tells_of_requests_apart_and_how_it_was_measured() {
+    let url = |request: Value, responses: u64| {
+        json!({ "request": request, "requests": 7, "responses": responses, "success": responses, "redirection": 0,
+                "client_error": 0, "server_error": 0, "failed": 2, "wrong": 0, "body_bytes": 100 * responses,
+                "latency": latency(300) })
+    };
+    let mut whole = load(12.0, "COMPLETE", &[]);
+    whole["setup"]["requests"] = json!(3);
+    let more = json!({
+        "urls": [url(json!("GET /<b>"), 5_000), url(Value::Null, 40)], "window_ns": 2_000_000_000_u64, "silos": 2,
+        "client": { "busy_fraction": 0.25 },
+    });
+    let text = page(&with(whole, more)).render();
+    for part in [
+        "http://10.0.0.2/ and 2 other requests (10.0.0.2:80)",
+        "<caption>Requests apart</caption>",
+        ">GET /&lt;b&gt;</th>",
+        ">7 others</th>",
+        ">5,000</td>",
+        ">100 B</td>",
+        "measured for</th><td role=\"cell\" data-head=\"value\" dir=\"auto\">2.00 s</td>",
+        "generator busy</th>",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+/// Between bins in which there is nothing lies no line.
+#[test]
+fn histograms_are_broken_where_bins_are_empty() {
+    let text = page(&noise("a thread")).render();
+    let drawing = text.split("<svg").nth(1).expect("a drawing");
+    assert_eq!(drawing.matches("<polyline").count(), 2, "{drawing}");
+}
+
+#[test]
+fn streams_that_do_not_count_have_no_curve_and_their_times_no_handshake() {
+    let rest = json!({
+        "setup": { "scheme": "http", "host": "a", "path": "/", "targets": ["a:80"], "streams": 4, "rate": 1e6 },
+        "bits_per_second": 0.0, "failure": "the server answers with status 404", "connect": latency(200),
+        "seconds": [{ "bytes": 1, "late": 4 }, { "bytes": 2, "late": 4 }],
+    });
+    let text = page(&with(head("streams", "INVALID", &["no stream got under way"]), rest)).render();
+    assert!(!text.contains("class=\"mark") && text.contains(", does not count</text>"), "{text}");
+    assert!(text.contains("the server answers with status 404"), "{text}");
+    assert!(text.contains(">connect</th>") && !text.contains("handshake"), "{text}");
+}
+
+/// That a side does not count is not hidden by what is not alike, which is told in words.
+#[test]
+fn an_invalid_side_that_is_not_alike_is_both() {
+    let before = load(1e5, "INVALID", &["the generator was the limit"]);
+    let mut after = load(1e5, "COMPLETE", &[]);
+    after["setup"]["arrival"] = json!({ "open": { "spacing": "even" } });
+    let text = compared(&before, &after).render();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}\n{text}"));
+    assert!(at("<strong>INVALID, NOT ALIKE</strong>") < at("before.json is INVALID"), "{text}");
+    assert!(at("before.json is INVALID") < at("load: arrival") && text.contains("open: spacing: even"), "{text}");
+    assert!(!text.split("<h2>").nth(1).expect("figures").contains("{&quot;"));
+    assert!(text.contains("<caption>The results</caption>") && text.contains(">before</td>"), "{text}");
+}
+
+/// A page of two sides is read as two, and nothing is written onto what it is made of.
+#[test]
+fn the_sides_of_a_page_are_told_apart() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sides");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (one, both) = (folder.join("one.html"), folder.join("both.html"));
+    let (before, after) = (load(1e5, "COMPLETE", &[]), load(1.2e5, "COMPLETE", &[]));
+    std::fs::write(&one, page(&before).render()).expect("written");
+    std::fs::write(&both, compared(&before, &after).render()).expect("written");
+    assert!(results::sides(&one).expect("read").is_none() && results::sides(&folder).expect("read").is_none());
+    let sides = results::sides(&both).expect("read").expect("two sides");
+    assert_eq!(sides.map(|side| side.len()), [1, 1]);
+    assert!(results::refuse_onto(&both, &[&one, &folder.join(".").join("both.html")]).is_err());
+    assert!(results::refuse_onto(&folder.join("third.html"), &[&one, &both]).is_ok());
+}
+
 /// Every kind, with nothing in it but its head, has a page, and none is without its verdict.
 #[test]
 fn every_kind_has_a_page() {
@@ -382,4 +522,111 @@ fn every_kind_has_a_page() {
         };
         assert!(text.contains(&format!("<strong>{word}</strong>")), "{}", kind.name());
     }
+}
+
+#[test]
+fn zeros_of_what_was_not_measured_are_no_figures() {
+    let begun = with(load(0.0, "INVALID", &["nothing was measured"]), json!({ "window_ns": 0, "latency": latency(0) }));
+    let text = page(&begun).render();
+    assert!(text.contains(">-</p>") && !text.contains("requests/s") && !text.contains("In a second"), "{text}");
+    let trial = json!({
+        "achieved": 0.0, "met": false, "mean_ns": 0.0, "p50_ns": 0, "p99_ns": 0, "p999_ns": 0,
+        "sifted": { "counted": 0, "slices": 1_090 }, "spoilt": { "by": "disturbed", "counted": 0, "slices": 1_090 },
+        "why": "0 of 1090 slices were undisturbed",
+    });
+    let rest = json!({
+        "told": ["INVALID: the machine spoilt too many runs; no rate is known to meet p99 < 5.00 ms"],
+        "found": { "points": [{ "rate": 1_000.0, "trials": [trial] }] },
+    });
+    let text =
+        page(&with(head("find-max", "INVALID", &["the machine spoilt too many runs: 0 of 1090"]), rest)).render();
+    assert!(text.contains("does not count: 0 of 1090 slices were undisturbed") && !text.contains("by: "), "{text}");
+    assert!(!text.contains(">0 /s<") && !text.contains(">0 ns<"), "{text}");
+    assert_eq!(text.matches("the machine spoilt too many runs").count(), 1, "it is said once: {text}");
+    assert!(text.contains(">no rate is known to meet p99 &lt; 5.00 ms</p>"), "{text}");
+    let mut silent = noise("x");
+    silent["cores"][0]["seconds"] = json!(0.0);
+    let text = page(&silent).render();
+    assert!(!text.contains("the longest 0") && !text.contains(">0 gaps"), "{text}");
+}
+
+/// A recording of machine time at 100 % for a second and at 0 % for three, with its head or without.
+#[test]
+fn a_recording_is_of_its_own_machine_and_its_means_are_over_time() {
+    let sample = |second: u64, switches: u64| watch::Sample {
+        at: second * 1_000_000_000,
+        unix_ms: 1_785_000_000_000 + second * 1_000,
+        ticks_per_second: 100,
+        counts: [("switches".to_owned(), switches)].into(),
+        ..watch::Sample::default()
+    };
+    let lines: Vec<String> = [(0, 0), (1, 100), (4, 100)].map(|(second, count)| sample(second, count).line()).into();
+    let page = |text: String| results::page(&[("day.ndjson".to_owned(), text)]).expect("a page").render();
+    let plain = page(lines.concat());
+    let row =
+        plain.split("Context switches, /s</th>").nth(1).and_then(|rest| rest.split("</tr>").next()).expect("a row");
+    assert!(row.contains(">25.0<") && row.contains(">100<"), "{row}");
+    assert!(plain.contains("a machine of which the recording does not tell") && !plain.contains("this machine"));
+    let mut first: Value = serde_json::from_str(&lines[0]).expect("JSON");
+    let head = head("recording", "", &[]);
+    for key in ["kind", "command", "made", "environment"] {
+        first[key] = head[key].clone();
+    }
+    let told = page(format!("{first}\n{}", lines[1..].concat()));
+    assert!(told.contains("<dd dir=\"auto\">A processor</dd>") && told.contains("nearside"), "{told}");
+    // One sample is no interval.
+    let single = page(lines[0].clone());
+    assert!(single.contains("<strong>INVALID</strong>") && single.contains("before its first interval"), "{single}");
+}
+
+#[test]
+fn what_the_tester_spoilt_is_a_cross_and_the_page_has_what_the_terminal_says() {
+    let point = |name: &str, ratio: f64, spoilt: Value| {
+        json!({
+            "point": name, "rounds": 6, "asked": 5_000.0, "sent": 700.0, "rate": 600.0, "ratio": ratio, "missing": null,
+            "cpu_ns": 9.0, "interval": null, "spoilt": spoilt,
+        })
+    };
+    let points = [point("burst=32", 1.0, Value::Null), point("burst=8", 1.467, json!("2 of 6 trials do not count"))];
+    let text =
+        page(&with(head("packet-sweep", "INVALID", &["late"]), json!({ "points": points, "rounds": 6 }))).render();
+    for part in ["does not count: 2 of 6 trials", "1.467, does not count", ">5.00 k/s<", ">700 /s<"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let found = json!({
+        "found": [], "highest_sent": 9e6, "highest_received": 8e6, "sendable": 7e6, "told": ["pause frames: n/a"],
+    });
+    let text = page(&with(head("packet-search", "PARTIAL", &[]), found)).render();
+    for part in [">9.00 M/s<", ">8.00 M/s<", ">7.00 M/s<", "pause frames: n/a"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let device = json!({
+        "device": "bridge", "mrr": 5e5, "missing": null, "spoilt": [],
+        "search": { "word": "PARTIAL", "reasons": ["pdr: after 4 trials"] },
+    });
+    let rest = json!({ "devices": [device], "told": "MRR: 10 trials of 1 s" });
+    let text = page(&with(head("packet-lab", "PARTIAL", &[]), rest)).render();
+    assert!(text.contains("MRR: 10 trials of 1 s") && text.contains("bridge: pdr: after 4 trials"), "{text}");
+}
+
+#[test]
+fn what_was_cut_off_tells_no_loss_and_an_invalid_result_meets_nothing() {
+    let cut = page(&interrupted("probe")).render();
+    assert!(cut.contains("Whether frames were lost is not known") && !cut.contains("frames were lost ("), "{cut}");
+    let objectives = json!([{ "objective": "p99 < 1 s", "measured": 4e5, "told": "400 µs", "met": null }]);
+    let text = page(&with(load(1e5, "INVALID", &["late"]), json!({ "objectives": objectives }))).render();
+    assert!(text.contains(">does not count</td>") && !text.contains(">met</td>"), "{text}");
+}
+
+#[test]
+fn only_what_can_be_compared_says_so() {
+    let says = |result: &Value| page(result).render().contains("nearside lab compare</code>");
+    let audit = with(head("audit", "COMPLETE", &[]), json!({ "role": "web", "rows": [] }));
+    assert!(says(&load(1.0, "COMPLETE", &[])) && !says(&audit));
+    // Of one run each nothing can be told, whatever each says of itself.
+    let text = compared(&load(1e5, "COMPLETE", &[]), &load(1.2e5, "COMPLETE", &[])).render();
+    assert!(
+        text.contains("<strong>PARTIAL</strong>") && text.contains("of no figure can a difference be told"),
+        "{text}"
+    );
 }

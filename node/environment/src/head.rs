@@ -72,7 +72,7 @@ impl ResultOrigin {
         #[expect(clippy::disallowed_methods, reason = "a result's time is that of the clock on the wall")]
         let now = std::time::SystemTime::now();
         let made = now.duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        Self { command: shown(words), made }
+        Self { command: shown_command(words), made }
     }
 
     /// Without an option and its value: one that only says where results go, and that it cannot
@@ -87,24 +87,111 @@ impl ResultOrigin {
     }
 }
 
-/// A command as others may read it: what a header says may be a secret.
-fn shown(words: impl Iterator<Item = String>) -> Vec<String> {
-    let hidden = |header: &str| format!("{}: ...", header.split(':').next().unwrap_or_default());
-    let mut is_header = false;
-    words
-        .map(|word| {
-            if core::mem::take(&mut is_header) {
-                return hidden(&word);
+/// A command as others may read it: what a header says may be a secret, also in a line that the
+/// command hands to a shell. Whether it is ours or another tool's does not matter: headers have one
+/// option with all of them.
+#[must_use]
+pub fn shown_command(words: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut headers = HeaderWords::default();
+    let mut one = |word: String| match headers.take(&word) {
+        Some((before, header)) => format!("{before}{}", header_name(header)),
+        None if word.contains(char::is_whitespace) => shown_line(&word),
+        None => word,
+    };
+    words.into_iter().map(&mut one).collect()
+}
+
+/// A text of a command, or about it, without what its headers say.
+#[must_use]
+pub fn without_headers(text: &str, command: &[String]) -> String {
+    let mut said: Vec<String> = Vec::new();
+    let mut put = |header: &str| said.extend(header.split_once(':').map(|(_, value)| value.trim().to_owned()));
+    let mut headers = HeaderWords::default();
+    for word in command {
+        if let Some((_, header)) = headers.take(word) {
+            put(header);
+            continue;
+        }
+        let mut in_line = HeaderWords::default();
+        for word in shell_words(word).filter(|(raw, _)| is_word(raw)).map(|(raw, _)| plain(raw)) {
+            in_line.take(&word).into_iter().for_each(|(_, header)| put(header));
+        }
+    }
+    // The longest first: one may be a part of another.
+    said.retain(|value| !value.is_empty());
+    said.sort_by_key(|value| core::cmp::Reverse(value.len()));
+    said.iter().fold(text.to_owned(), |text, value| text.replace(value, "..."))
+}
+
+/// Options whose value is a header.
+const HEADERS: [&str; 2] = ["--header", "--want-header"];
+
+/// Which words of a command are headers, in the order of the words.
+#[derive(Default)]
+struct HeaderWords {
+    next_is_header: bool,
+}
+
+impl HeaderWords {
+    /// What stands before a header in this word, and the header, if it has one.
+    fn take<'a>(&mut self, word: &'a str) -> Option<(&'a str, &'a str)> {
+        if core::mem::take(&mut self.next_is_header) {
+            return Some(("", word));
+        }
+        // `-k`, which takes no value, may stand in one word with it.
+        let short = word.strip_prefix('-').and_then(|rest| rest.trim_start_matches('k').strip_prefix('H'));
+        self.next_is_header = HEADERS.contains(&word) || short == Some("");
+        let long = || HEADERS.iter().find_map(|name| word.strip_prefix(name)?.strip_prefix('='));
+        let header = short.or_else(long).filter(|said| !said.is_empty())?;
+        Some((&word[..word.len() - header.len()], header))
+    }
+}
+
+/// Its name alone; nothing of what is no header.
+fn header_name(header: &str) -> String {
+    header.split_once(':').map_or_else(|| "...".to_owned(), |(name, _)| format!("{name}: ..."))
+}
+
+/// A line of a shell likewise; one without headers is as it was.
+fn shown_line(line: &str) -> String {
+    let mut headers = HeaderWords::default();
+    let mut shown = String::new();
+    for (raw, space) in shell_words(line) {
+        let word = plain(raw);
+        match Some(&word).filter(|_| is_word(raw)).and_then(|word| headers.take(word)) {
+            Some((before, header)) => {
+                let name = header_name(header);
+                shown.extend(["'", before, &name, "'"]);
             }
-            // `-k`, which takes no value, may stand in one word with it.
-            let short = word.strip_prefix('-').and_then(|rest| rest.trim_start_matches('k').strip_prefix('H'));
-            is_header = word == "--header" || short == Some("");
-            match short.or_else(|| word.strip_prefix("--header=")).filter(|said| !said.is_empty()) {
-                Some(said) => format!("{}{}", &word[..word.len() - said.len()], hidden(said)),
-                None => word,
-            }
-        })
-        .collect()
+            None => shown.push_str(raw),
+        }
+        shown.push_str(space);
+    }
+    shown
+}
+
+/// The words of a shell's line with their quotes, and the space behind each.
+fn shell_words(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut quote = None;
+    let pieces = line.split_inclusive(move |c: char| {
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            _ => {}
+        }
+        quote.is_none() && c.is_whitespace()
+    });
+    pieces.map(|piece| piece.split_at(piece.trim_end().len()))
+}
+
+/// Whether it is one: not what there is between two spaces, or at the end of a line that goes on.
+fn is_word(raw: &str) -> bool {
+    !matches!(raw, "" | "\\")
+}
+
+/// A word without them.
+fn plain(raw: &str) -> String {
+    raw.replace(['\'', '"'], "")
 }
 
 impl ResultKind {
@@ -159,6 +246,12 @@ impl ResultKind {
         }
     }
 
+    /// Whether two of them are compared: what judges or models a machine measures nothing.
+    #[must_use]
+    pub const fn is_compared(self) -> bool {
+        !matches!(self, Self::Audit | Self::Topology | Self::Budget)
+    }
+
     /// The command that writes it.
     #[must_use]
     pub const fn command(self) -> &'static str {
@@ -200,10 +293,30 @@ mod tests {
     #[test]
     fn a_command_is_shown_without_what_headers_say() {
         let words = "load http://a/ -H Authorization:secret --header Cookie:secret --header=X-Key:secret -HY:secret -c 4 \
-                     -kH A:secret -kHB:secret -k";
-        let shown = shown(words.split(' ').map(str::to_owned)).join(" ");
+                     -kH A:secret -kHB:secret -k --want-header X:secret --want-header=Y:secret -H secret";
+        let shown = shown_command(words.split(' ').map(str::to_owned)).join(" ");
         let wanted = "load http://a/ -H Authorization: ... --header Cookie: ... --header=X-Key: ... -HY: ... -c 4 \
-                      -kH A: ... -kHB: ... -k";
+                      -kH A: ... -kHB: ... -k --want-header X: ... --want-header=Y: ... -H ...";
         assert_eq!(shown, wanted);
+    }
+
+    #[test]
+    fn a_line_for_a_shell_is_shown_without_them_too() {
+        let shown = |line: &str| shown_command(["sh", "-c", line].map(str::to_owned)).pop().expect("a line");
+        let plain = "wrk -c 4  'http://a/?b= c' | tail -n 1";
+        assert_eq!(shown(plain), plain);
+        assert_eq!(shown("wrk -H 'A: very secret' http://a/  -c 4"), "wrk -H 'A: ...' http://a/  -c 4");
+        assert_eq!(shown("wrk -H  'A: secret' -H \\\n B:secret"), "wrk -H  'A: ...' -H \\\n 'B: ...'");
+        assert_eq!(shown("curl \"-HA: very secret\" --header=\"B: secret"), "curl '-HA: ...' '--header=B: ...'");
+    }
+
+    #[test]
+    fn what_is_said_of_a_command_has_no_header_of_it() {
+        let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let told = "no answer to A: sesame open, nor to sesame";
+        let hidden = "no answer to A: ..., nor to ...";
+        assert_eq!(without_headers(told, &words(&["load", "-H", "A: sesame open", "-HB:sesame"])), hidden);
+        assert_eq!(without_headers(told, &words(&["sh", "-c", "wrk -H 'A: sesame open' -H B:sesame"])), hidden);
+        assert_eq!(without_headers(told, &words(&["load", "http://a/"])), told);
     }
 }

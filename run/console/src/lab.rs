@@ -8,7 +8,7 @@ use ::experiments::runner::{self, Outcome};
 use ::experiments::{builtin, compare, report, table};
 use demo::child::Interrupt;
 use environment::ResultOrigin;
-use results::ResultKind;
+use results::{KnownResult, ResultKind};
 use say::{Failure, eprintln, print, println};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,8 +23,8 @@ pub enum LabPlan {
     Schema(Option<String>),
     /// Run one.
     Run(ExperimentPlan),
-    /// Turn results into a page.
-    Report(PathBuf),
+    /// Turn results into a page, at this place or beside them.
+    Report(PathBuf, Option<PathBuf>),
     /// Compare two results.
     Compare(ComparisonPlan),
     /// Hold published results against what is possible.
@@ -80,13 +80,13 @@ pub struct ResultsSide {
 }
 
 impl From<&str> for ResultsSide {
-    /// `FOLDER`, or `FOLDER:ARM` where no folder has the whole name.
+    /// `FOLDER`, or `FOLDER:ARM` where nothing has the whole name. Arms that are URLs have colons, too.
     fn from(text: &str) -> Self {
-        match text.rsplit_once(':') {
-            Some((folder, arm)) if !Path::new(text).exists() => {
-                Self { folder: folder.into(), arm: Some(arm.to_owned()) }
-            }
-            _ => Self { folder: text.into(), arm: None },
+        let splits = || text.match_indices(':').map(|(at, _)| (&text[..at], &text[at + 1..]));
+        let split = splits().find(|(folder, _)| Path::new(folder).exists()).or_else(|| splits().next_back());
+        match split.filter(|_| !Path::new(text).exists()) {
+            Some((folder, arm)) => Self { folder: folder.into(), arm: Some(arm.to_owned()) },
+            None => Self { folder: text.into(), arm: None },
         }
     }
 }
@@ -107,7 +107,7 @@ pub fn lab(plan: LabPlan) -> Result<ExitCode, Failure> {
         LabPlan::List => list(),
         LabPlan::Schema(name) => schema(name.as_deref()),
         LabPlan::Run(plan) => run(&plan),
-        LabPlan::Report(folder) => report_of(&folder),
+        LabPlan::Report(path, place) => report_of(&path, place.as_deref()),
         LabPlan::Compare(plan) if are_experiments(&plan) => compare_experiments(&plan),
         LabPlan::Compare(plan) => compare_results(&plan),
         LabPlan::Judge(plan) => judge::judge(&plan),
@@ -154,10 +154,30 @@ fn run(plan: &ExperimentPlan) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The page of a result: of an experiment in its folder, of another beside it.
-fn report_of(path: &Path) -> Result<ExitCode, Failure> {
+/// The page of a result at this place; without one, of an experiment in its folder, of another beside it.
+fn report_of(path: &Path, place: Option<&Path>) -> Result<ExitCode, Failure> {
+    // What holds no result is told first.
+    results::read(path)?;
+    let (shown, is_folder) = (path.display(), path.is_dir());
+    let usual = if is_folder { path.join("report.html") } else { path.with_extension("html") };
+    if place.is_none() && usual == path {
+        return Err(format!("{shown} is a page already: --html FILE makes another of what is in it").into());
+    }
+    let is_ours = |text: String| !pages::results_in(&text).is_empty();
+    let is_strange = usual.exists() && !std::fs::read_to_string(&usual).is_ok_and(is_ours);
+    if place.is_none() && is_strange {
+        let usual = usual.display();
+        return Err(format!("{usual} is no page of ours, and stays: --html FILE writes to another place").into());
+    }
+    let place = place.unwrap_or(&usual);
+    results::refuse_onto(place, &[path])?;
+    if results::sides(path)?.is_some() {
+        return Err(
+            format!("{shown} compares two sides, {shown}:before and {shown}:after: nearside lab compare").into()
+        );
+    }
     if is_experiment(path) {
-        return write_report(path, &Results::read(path)?).map(|()| ExitCode::SUCCESS);
+        return write_page(place, &report::page(&Results::read(path)?)).map(|()| ExitCode::SUCCESS);
     }
     let texts = results::texts(path)?;
     let page = match (results::read(path)?.first().map(|one| one.kind), texts.first()) {
@@ -165,8 +185,7 @@ fn report_of(path: &Path) -> Result<ExitCode, Failure> {
         (Some(ResultKind::Experiment), _) => report::page(&Results::read(path)?),
         _ => results::page(&texts)?,
     };
-    let place = if path.is_dir() { path.join("report.html") } else { path.with_extension("html") };
-    write_page(&place, &page).map(|()| ExitCode::SUCCESS)
+    write_page(place, &page).map(|()| ExitCode::SUCCESS)
 }
 
 /// A result, or the one in its page.
@@ -185,15 +204,33 @@ fn is_experiment(path: &Path) -> bool {
 /// Whether both sides are experiments, which are compared arm by arm, with the noise that their
 /// controls showed.
 fn are_experiments(plan: &ComparisonPlan) -> bool {
-    [&plan.before, &plan.after].into_iter().all(|side| side.arm.is_some() || is_experiment(&side.folder))
+    let is_one = |side: &ResultsSide| is_experiment(&side.folder) || (side.arm.is_some() && side.folder.is_dir());
+    [&plan.before, &plan.after].into_iter().all(is_one)
+}
+
+/// Where a comparison's page goes is none of its sides.
+fn refuse_onto_a_side(plan: &ComparisonPlan) -> Result<(), Failure> {
+    let sides = [plan.before.folder.as_path(), plan.after.folder.as_path()];
+    Ok(plan.html.as_ref().map_or(Ok(()), |place| results::refuse_onto(place, &sides))?)
+}
+
+/// The results of a side; of a page that compares two, those that are named.
+fn side_of(ResultsSide { folder, arm }: &ResultsSide) -> Result<(Vec<KnownResult>, Vec<String>), Failure> {
+    let shown = folder.display();
+    let parts = match (results::sides(folder)?, arm.as_deref()) {
+        (Some([before, _]), Some("before")) => before,
+        (Some([_, after]), Some("after")) => after,
+        (Some(_), _) => return Err(format!("{shown} has two sides: name {shown}:before or {shown}:after").into()),
+        (None, Some(arm)) => return Err(format!("{shown} is no experiment and has no arm {arm}").into()),
+        (None, None) => results::parts(folder)?,
+    };
+    Ok(parts.into_iter().unzip())
 }
 
 /// Compares results of any measurement of ours, of one kind.
 fn compare_results(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
-    let side = |side: &ResultsSide| -> Result<(Vec<_>, Vec<_>), Failure> {
-        Ok(results::parts(&side.folder)?.into_iter().unzip())
-    };
-    let ((before, old), (after, new)) = (side(&plan.before)?, side(&plan.after)?);
+    refuse_onto_a_side(plan)?;
+    let ((before, old), (after, new)) = (side_of(&plan.before)?, side_of(&plan.after)?);
     let comparison = results::SidesCompared::of(&before, &after)?;
     if let Some(why) = comparison.refusal().filter(|_| !plan.force) {
         return Err(why.into());
@@ -229,6 +266,13 @@ pub(crate) fn write_page(place: &Path, page: &pages::Page) -> Result<(), Failure
 }
 
 fn compare_experiments(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
+    refuse_onto_a_side(plan)?;
+    for side in [&plan.before.folder, &plan.after.folder] {
+        if results::sides(side)?.is_some() {
+            let shown = side.display();
+            return Err(format!("{shown} compares two experiments: take one of them out of it").into());
+        }
+    }
     let (before, after) = (Results::read(&plan.before.folder)?, Results::read(&plan.after.folder)?);
     let pairs = compare::pairs((&after, plan.after.arm.as_deref()), (&before, plan.before.arm.as_deref()))?;
     let unlike = compare::unlike(&after, &before, &pairs);
@@ -272,5 +316,7 @@ mod tests {
         let side = ResultsSide::from("out/lab/x-1:least");
         assert_eq!((side.folder.as_path(), side.arm.as_deref()), (Path::new("out/lab/x-1"), Some("least")));
         assert_eq!(ResultsSide::from("out/lab/x-1"), ResultsSide { folder: "out/lab/x-1".into(), arm: None });
+        let side = ResultsSide::from("/tmp:http://127.0.0.1:80/");
+        assert_eq!((side.folder.as_path(), side.arm.as_deref()), (Path::new("/tmp"), Some("http://127.0.0.1:80/")));
     }
 }

@@ -12,7 +12,7 @@ mod view;
 use crate::lab::write_page;
 use crate::plan::{WatchForm, WatchPlan};
 use ::watch::{Change, Sample, SampleReader, Saturation, show};
-use environment::{Fingerprint, ResultOrigin};
+use environment::{ResultKind, ResultOrigin};
 use gather::Gatherer;
 use generator::terminal::Screen;
 use metrics::Server;
@@ -69,7 +69,7 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
             break;
         };
         if let Some((file, path)) = &mut record {
-            let written = file.write_all(sample.line().as_bytes()).and_then(|()| file.flush());
+            let written = file.write_all(line(plan, &sample, before.is_none())?.as_bytes()).and_then(|()| file.flush());
             written.map_err(|why| format!("{}: {why}", path.display()))?;
         }
         if let Some(server) = &server {
@@ -106,14 +106,24 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A sample's line. At the head of the first one stands what all results have there; what is replayed is of the machine
+/// that it was recorded on, and has none.
+fn line(plan: &WatchPlan, sample: &Sample, first: bool) -> Result<String, Failure> {
+    if plan.replay.is_some() || !first {
+        return Ok(sample.line());
+    }
+    let mut value = serde_json::to_value(sample)?;
+    let schema = value["schema"].clone();
+    crate::node::origin(&mut value, ResultKind::Recording, true)?;
+    value["schema"] = schema;
+    Ok(format!("{value}\n"))
+}
+
 /// Writes the page of what was recorded or replayed, if there is to be one.
 fn keep_page(plan: &WatchPlan) -> Result<(), Failure> {
     let (Some(place), Some(file)) = (&plan.html, plan.record.as_ref().or(plan.replay.as_ref())) else { return Ok(()) };
     let mut page = results::page(&results::texts(file)?)?;
     page.head.command = ResultOrigin::now().command;
-    if plan.record.is_some() {
-        page.head.machine = Fingerprint::read().told();
-    }
     write_page(place, &page)
 }
 

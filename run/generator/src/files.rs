@@ -39,6 +39,16 @@ pub fn create(path: &Path) -> Result<File, Failure> {
 pub struct Later {
     path: PathBuf,
     file: File,
+    /// Whether there was none: it goes where nothing comes to be in it.
+    made: bool,
+}
+
+impl Drop for Later {
+    fn drop(&mut self) {
+        if self.made {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Later {
@@ -47,9 +57,11 @@ impl Later {
     /// # Errors
     /// If it cannot be written, with its name.
     pub fn prepare(path: &Path) -> Result<Self, Failure> {
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(|why| format!("cannot write {}: {why}", path.display()))?;
-        Ok(Self { path: path.to_owned(), file })
+        let made = File::options().write(true).create_new(true).open(path).map(|file| (file, true));
+        let there = || File::options().write(true).create(true).truncate(false).open(path).map(|file| (file, false));
+        let opened = made.or_else(|_| there());
+        let (file, made) = opened.map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file, made })
     }
 
     /// Writes it, in place of what it held.
@@ -57,6 +69,7 @@ impl Later {
     /// # Errors
     /// If it cannot be written, with its name.
     pub fn write(mut self, text: &str) -> Result<(), Failure> {
+        self.made = false;
         // A device or a pipe has no length to cut.
         let regular = self.file.metadata().is_ok_and(|found| found.is_file());
         let cut = if regular { self.file.set_len(0) } else { Ok(()) };
@@ -158,7 +171,10 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).expect("there"), "what was there before");
         later.write("new").expect("writes");
         assert_eq!(std::fs::read_to_string(&path).expect("there"), "new");
-        std::fs::remove_file(path).expect("it was made");
+        std::fs::remove_file(&path).expect("it was made");
+        // Where nothing is measured, none is left behind.
+        drop(Later::prepare(&path).expect("opens"));
+        assert!(!path.exists());
     }
 
     fn plan() -> OutputPlan {

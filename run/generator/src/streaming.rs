@@ -203,10 +203,13 @@ pub fn measure(
         cpu = (cpu.0 + side.cpu.0, cpu.1 + side.cpu.1);
     }
     let report = StreamingReport::new(setup, figures, cpu, carried());
-    let judged: Vec<Judged> = told.expect.iter().map(|objective| objective.judge_streaming(&report)).collect();
+    let verdict = streaming_verdict(&report);
+    let counts = verdict.word != "INVALID";
+    let judged = told.expect.iter().map(|objective| Judged { counts, ..objective.judge_streaming(&report) });
+    let judged: Vec<Judged> = judged.collect();
     let json = render_streaming_json(&report, &judged, environment, &ResultOrigin::now());
     (told.put)(&if text { streaming_text(&report, &judged) } else { json.clone() })?;
-    Ok(StreamingMeasured { verdict: streaming_verdict(&report), report, judged, json })
+    Ok(StreamingMeasured { verdict, report, judged, json })
 }
 
 /// Looks after the streams of all threads or silos until they are gone.

@@ -4,7 +4,7 @@ use crate::RunPlan;
 use crate::listeners::Listeners;
 use crate::orders::{Order, Orders};
 use crate::processes::Processes;
-use crate::seated::{SeatPlace, Seats};
+use crate::seated::Seats;
 use core::time::Duration;
 use cpu::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,6 +12,7 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use say::Failure;
 use seats::{Ask, CHANNEL, ENDS_LOST, TERMS, Terms};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -26,6 +27,13 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// And how long to reset them after that.
 const LAST_RESETS: Duration = Duration::from_secs(2);
+
+/// More questions than a channel holds at once (`net.core.wmem_default`), so that all that was asked
+/// before something happened is answered, and who asks without end keeps nobody else waiting.
+const MOST_ASKED: usize = 1_024;
+
+/// Kinds of sentences that are said once: there are no more calls than these.
+const MOST_KINDS: usize = 256;
 
 /// When the operator hears that it is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -52,6 +60,7 @@ pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<Exi
         child,
         ended: None,
         undertaker: None,
+        said: HashSet::new(),
         plan,
         library,
     };
@@ -88,6 +97,8 @@ struct Keeper<'a> {
     child: Child,
     ended: Option<Ended>,
     undertaker: Option<Undertaker>,
+    /// What was said once.
+    said: HashSet<String>,
     plan: &'a RunPlan,
     library: &'a Path,
 }
@@ -101,11 +112,10 @@ impl Keeper<'_> {
         let asking: Vec<&OwnedFd> = channel.iter().chain(of_undertaker).collect();
         let first_asking = 2;
         let first_seat = first_asking + asking.len();
-        let taken: Vec<SeatPlace> = seats.taken().map(|(place, _)| place).collect();
         let mut fds = vec![PollFd::from_borrowed_fd(orders.fd(), PollFlags::IN)];
         fds.push(PollFd::from_borrowed_fd(listeners.fd(), PollFlags::IN));
         fds.extend(asking.iter().map(|fd| PollFd::new(*fd, PollFlags::IN)));
-        fds.extend(seats.taken().map(|(_, held)| PollFd::new(held, PollFlags::IN)));
+        fds.extend(seats.signs().map(|sign| PollFd::new(sign, PollFlags::IN)));
         let (link, patience) = seats.link();
         fds.extend(link.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let lost = if undertaker.is_none() { seats.lost_due() } else { Time::MAX };
@@ -124,10 +134,10 @@ impl Keeper<'_> {
         self.seats.look_after_link(now);
         if is_asked {
             let channel = self.channel.take();
-            self.channel = channel.filter(|channel| self.answer(channel, now));
+            self.channel = channel.filter(|channel| self.answer_all(channel, now));
         }
         if is_undertaker && let Some(Undertaker { channel, mut process }) = self.undertaker.take() {
-            if self.answer(&channel, now) {
+            if self.answer_all(&channel, now) {
                 self.undertaker = Some(Undertaker { channel, process });
             } else {
                 if !process.wait().is_ok_and(|status| status.success()) {
@@ -136,11 +146,8 @@ impl Keeper<'_> {
                 }
             }
         }
-        let mut ended: Vec<SeatPlace> =
-            taken.iter().zip(&ready[first_seat..]).filter(|(_, ended)| **ended).map(|(place, _)| *place).collect();
-        // Of each two things may tell.
-        ended.dedup();
-        ended.into_iter().for_each(|place| self.seats.on_left(place, now));
+        // What a process asked before its end has been answered.
+        self.seats.on_ends(now);
         self.seats.on_time(now);
         if ready[0] {
             self.obey();
@@ -154,7 +161,24 @@ impl Keeper<'_> {
         Ok(self.goes_on(now))
     }
 
-    /// Takes what is asked on a channel. Whether anybody has its other end.
+    /// Takes all that was asked on a channel so far. Whether anybody has its other end.
+    fn answer_all(&mut self, channel: &OwnedFd, now: Time) -> bool {
+        let is_asked = || {
+            let mut fds = [PollFd::new(channel, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        };
+        for _ in 0..MOST_ASKED {
+            if !is_asked() {
+                break;
+            }
+            if !self.answer(channel, now) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes what is asked next. Whether anybody has the channel's other end.
     fn answer(&mut self, channel: &OwnedFd, now: Time) -> bool {
         match seats::receive(channel.as_fd()) {
             Ok(None) => return false,
@@ -173,6 +197,11 @@ impl Keeper<'_> {
                     }
                 }
                 (Ask::Say(sentence), _) => say::warning(format_args!("{sentence}")),
+                (Ask::SayOnce(kind, sentence), _) => {
+                    if self.said.len() < MOST_KINDS && self.said.insert(kind) {
+                        say::warning(format_args!("{sentence}"));
+                    }
+                }
                 (Ask::Seat | Ask::Link | Ask::Listening | Ask::Heir(_), None) => {
                     say::warning("a question without its descriptor is not answered")
                 }

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use driver::Claim;
 use link::Reopened;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use say::Failure;
 use seats::Terms;
@@ -26,7 +26,7 @@ const MOST_WAITING: usize = 64;
 /// addresses, and no memory.
 const SEATS_PER_WORKER: usize = 4;
 
-/// How long a process waits for a seat.
+/// How long a process waits for a seat before clients are reset who would wait for it.
 const WAITS: Duration = Duration::from_secs(10);
 
 /// A process that was killed leaves its connections to other workers. One that computes for longer than
@@ -123,7 +123,7 @@ impl Holder {
 
 /// Whose end is looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SeatPlace {
+enum SeatPlace {
     /// Of the process that has a seat.
     Holder(usize),
     /// Of a child that is to have it.
@@ -139,10 +139,10 @@ pub(crate) struct Seats {
     bells: Vec<OwnedFd>,
     /// Who has each.
     taken: Vec<Option<Holder>>,
-    /// Who waits for one, and until when.
+    /// Who waits for one, and until when clients wait for that.
     waiting: VecDeque<(OwnedFd, Time)>,
-    /// None came free for so long that whoever asks is refused.
-    refuses: bool,
+    /// None came free for so long that clients are reset.
+    is_late: bool,
     /// Since when connections of a process that was killed wait to be ended.
     lost: Option<Time>,
 }
@@ -158,12 +158,16 @@ impl Seats {
         let bells = (0..seats).map(bell).collect::<io::Result<_>>().map_err(fail)?;
         let board = Board::new(program, seats)?;
         let taken = (0..seats).map(|_| None).collect();
-        Ok(Self { kept, memory, board, bells, taken, waiting: VecDeque::new(), refuses: false, lost: None })
+        Ok(Self { kept, memory, board, bells, taken, waiting: VecDeque::new(), is_late: false, lost: None })
     }
 
-    /// What becomes readable when a process has ended that has a seat, or is to have it, with its
-    /// place: those that are to have one first.
-    pub fn taken(&self) -> impl Iterator<Item = (SeatPlace, &OwnedFd)> {
+    /// What becomes readable when a process has ended that has a seat, or is to have it.
+    pub fn signs(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.taken().map(|(_, sign)| sign)
+    }
+
+    /// The same with whose end it tells: those that are to have a seat first.
+    fn taken(&self) -> impl Iterator<Item = (SeatPlace, &OwnedFd)> {
         let holders = || self.taken.iter().enumerate().filter_map(|(seat, holder)| Some((seat, holder.as_ref()?)));
         let heirs = holders().filter_map(|(seat, holder)| Some((SeatPlace::Heir(seat), &**holder.heir.as_ref()?)));
         let all = heirs.chain(holders().map(|(seat, holder)| (SeatPlace::Holder(seat), holder)));
@@ -222,6 +226,7 @@ impl Seats {
 
     /// A process asks for a seat.
     pub fn on_asked(&mut self, to: OwnedFd, now: Time) {
+        self.waiting.retain(|(to, _)| !has_gone(to));
         if self.waiting.len() >= MOST_WAITING {
             // Who asked may be gone.
             let _ = seats::refuse_seat(to.as_fd(), "too many processes wait for a seat");
@@ -229,12 +234,9 @@ impl Seats {
         }
         self.waiting.push_back((to, now + WAITS));
         self.give();
-        if self.refuses {
-            self.refuse(Time::MAX);
-        } else if self.waiting.len() == 1 {
+        if self.waiting.len() == 1 {
             say::warning(format_args!(
-                "a process of the program waits up to {} s for a seat at the link: {}",
-                WAITS.as_secs(),
+                "a process of the program waits for a seat at the link: {}",
                 self.all_are_taken()
             ));
         }
@@ -250,28 +252,33 @@ impl Seats {
         )
     }
 
-    /// Refuses those who have waited until now.
-    fn refuse(&mut self, now: Time) {
-        let why = format!("no seat came free in {} s; {}", WAITS.as_secs(), self.all_are_taken());
-        while let Some((to, _)) = self.waiting.pop_front_if(|(_, until)| *until <= now) {
+    /// Some time has passed.
+    pub fn on_time(&mut self, now: Time) {
+        if self.due() > now {
+            return;
+        }
+        // Who ended meanwhile is nobody's to wait for.
+        self.waiting.retain(|(to, _)| !has_gone(to));
+        if self.due() <= now {
             // Nobody is about to accept: clients are to hear that.
-            self.refuses = true;
-            self.memory.set_refuses(true);
-            // Who asked may be gone.
-            let _ = seats::refuse_seat(to.as_fd(), &why);
+            self.set_late(true);
+            say::warning(format_args!(
+                "no seat came free in {} s, and who connects meanwhile is reset: {}",
+                WAITS.as_secs(),
+                self.all_are_taken()
+            ));
         }
     }
 
-    /// Some time has passed.
-    pub fn on_time(&mut self, now: Time) {
-        if self.waiting.front().is_some_and(|(_, until)| *until <= now) {
-            self.refuse(now);
-        }
+    fn set_late(&mut self, on: bool) {
+        self.is_late = on;
+        self.memory.set_refuses(on);
     }
 
     /// When [`Seats::on_time`] is to be called at the latest.
     pub fn due(&self) -> Time {
-        self.waiting.front().map_or(Time::MAX, |(_, until)| *until)
+        let first = self.waiting.front().filter(|_| !self.is_late);
+        first.map_or(Time::MAX, |(_, until)| *until)
     }
 
     /// When [`Seats::has_lost`] is to be asked at the latest.
@@ -309,8 +316,23 @@ impl Seats {
         }
     }
 
+    /// Processes may have ended that had a seat, or were to have one: those that have one now are
+    /// looked at, for who was to have it may have been followed by another.
+    pub fn on_ends(&mut self, now: Time) {
+        let (places, signs): (Vec<SeatPlace>, Vec<&OwnedFd>) = self.taken().unzip();
+        let mut fds: Vec<PollFd<'_>> = signs.into_iter().map(|sign| PollFd::new(sign, PollFlags::IN)).collect();
+        if !poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
+            return;
+        }
+        let ready = places.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        let mut ended: Vec<SeatPlace> = ready.map(|(place, _)| place).collect();
+        // Of each two things may tell.
+        ended.dedup();
+        ended.into_iter().for_each(|place| self.on_left(place, now));
+    }
+
     /// A process has ended that had a seat, or was to have one.
-    pub fn on_left(&mut self, place: SeatPlace, now: Time) {
+    fn on_left(&mut self, place: SeatPlace, now: Time) {
         let (SeatPlace::Holder(seat) | SeatPlace::Heir(seat)) = place;
         let Some(held) = self.taken.get_mut(seat) else { return };
         match (place, held) {
@@ -335,9 +357,10 @@ impl Seats {
         if self.memory.has_flows(seat) {
             self.lost.get_or_insert(now);
         }
-        self.refuses = false;
-        self.memory.set_refuses(false);
         self.give();
+        if self.waiting.is_empty() {
+            self.set_late(false);
+        }
         // Whoever sleeps may have relied on it.
         self.wake_all();
     }
@@ -385,6 +408,13 @@ impl Seats {
             }
         }
     }
+}
+
+/// Whether who asked is there no more.
+fn has_gone(to: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(to, PollFlags::empty())];
+    // The other end's close is told unasked (POLLHUP).
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Random words, from the system.
@@ -435,35 +465,43 @@ mod tests {
         }
     }
 
-    /// Who finds no seat waits for one, and is refused after a time; so is whoever asks then, until one
-    /// comes free.
+    /// Who finds no seat waits for one, however long that takes; clients do not.
     #[test]
-    fn who_finds_no_seat_is_refused_in_time() {
-        let mut scene = Scene::new("refused");
+    fn who_finds_no_seat_waits_for_one() {
+        let mut scene = Scene::new("waits");
         let mut held: Vec<_> = (0..SEATS_PER_WORKER).map(|_| scene.ask().join().unwrap().unwrap()).collect();
         assert_eq!(scene.seats.due(), Time::MAX);
         let waits = scene.ask();
         assert_eq!(scene.seats.due(), scene.now + WAITS);
+        assert!(scene.seats.all_are_taken().contains("all 4 are taken, 0 of them"));
         scene.now = scene.now + WAITS;
         scene.seats.on_time(scene.now);
-        let why = waits.join().unwrap().unwrap_err();
-        assert_eq!(why.kind(), io::ErrorKind::ResourceBusy);
-        assert!(
-            why.to_string().contains("all 4 are taken, 0 of them") && why.to_string().contains("--workers"),
-            "{why}"
-        );
-        assert!(scene.ask().join().unwrap().is_err(), "at once");
-
-        let waits = {
-            // The first one ends.
-            drop(held.remove(0));
-            scene.seats.on_left(SeatPlace::Holder(0), scene.now);
-            scene.ask()
-        };
+        assert!(scene.seats.is_late && !waits.is_finished());
+        assert_eq!(scene.seats.due(), Time::MAX, "it is said once");
+        let later = scene.ask();
+        assert!(!later.is_finished());
+        // The first one ends.
+        drop(held.remove(0));
+        scene.seats.on_ends(scene.now);
         held.push(waits.join().unwrap().unwrap());
-        let waits = scene.ask();
-        scene.seats.on_left(SeatPlace::Holder(1), scene.now);
-        assert!(waits.join().unwrap().is_ok(), "it gets the next that is free");
+        assert!(scene.seats.is_late, "the other one waits");
+        drop(held.remove(0));
+        scene.seats.on_ends(scene.now);
+        assert!(later.join().unwrap().is_ok() && !scene.seats.is_late);
+    }
+
+    /// Who waits and ends has no seat, and keeps nobody from one.
+    #[test]
+    fn who_ends_while_it_waits_is_forgotten() {
+        let mut scene = Scene::new("ends");
+        let _held: Vec<_> = (0..SEATS_PER_WORKER).map(|_| scene.ask().join().unwrap().unwrap()).collect();
+        for _ in 0..2 * MOST_WAITING {
+            let (keeper, program) = seats::pair().unwrap();
+            scene.seats.on_asked(keeper, scene.now);
+            drop(program);
+        }
+        scene.seats.on_time(scene.now + WAITS);
+        assert!(scene.seats.waiting.is_empty() && !scene.seats.is_late);
     }
 
     /// Connections of a process that was killed are other workers' to end, for a while; and the keeper's
@@ -506,5 +544,29 @@ mod tests {
         let to = seats::receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
         scene.seats.on_heir(0, to);
         assert!(heir.join().unwrap().is_err());
+    }
+
+    /// A process that could not become another program makes a second child for the next attempt, while the
+    /// end of the first is not seen yet: the second has the seat when the process is gone.
+    #[test]
+    fn a_child_that_follows_another_has_the_seat() {
+        let mut scene = Scene::new("follows");
+        let held = scene.ask().join().unwrap().unwrap();
+        let heir = |scene: &mut Scene| {
+            let (program, keeper) = seats::pair().unwrap();
+            let asks = std::thread::spawn(move || seats::take_over_seat(program.as_fd(), 0));
+            let to = seats::receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
+            scene.seats.on_heir(0, to);
+            asks.join().unwrap().unwrap()
+        };
+        drop(heir(&mut scene));
+        let second = heir(&mut scene);
+        scene.seats.on_ends(scene.now);
+        drop(held);
+        scene.seats.on_ends(scene.now);
+        assert_eq!((scene.seats.heirs(), scene.seats.has_workers()), (1, false));
+        drop(second);
+        scene.seats.on_ends(scene.now);
+        assert_eq!(scene.seats.heirs(), 0);
     }
 }

@@ -244,9 +244,12 @@ fn line(sum: &Snapshot, last: &Snapshot, span: Duration, (up, links): (usize, us
     format!("{}, busy {:.0} %{down}", ports.join(", "), 100.0 * busy / total)
 }
 
-/// Where nothing came and nothing went, there is no figure.
-fn verdict(snapshot: &Snapshot) -> Validity {
+/// Where nothing came and nothing went, there is no figure; what was asked for a time and ended before has a part.
+fn verdict(asked: Option<Duration>, snapshot: &Snapshot, lasted: Duration) -> Validity {
     let mut verdict = Validity::default();
+    if let Some(asked) = asked.filter(|asked| lasted < *asked) {
+        verdict.lacks(format!("it ended early: after {:.1} s of {:.1} s", lasted.as_secs_f64(), asked.as_secs_f64()));
+    }
     if snapshot.packets() == (0, 0) {
         verdict.fails("no frame came, and none went: nothing was measured");
     }
@@ -275,7 +278,7 @@ fn to_json(plan: &ForwardPlan, snapshot: &Snapshot, ticks: Ticks, lasted: Durati
         "schema": SCHEMA,
         "command": replay(),
         "made": made(),
-        "verdict": verdict(snapshot),
+        "verdict": verdict(plan.duration, snapshot, lasted),
         "environment": surroundings(&plan.links),
         "mode": plan.settings.mode.name(),
         "burst": plan.settings.burst,
@@ -286,4 +289,17 @@ fn to_json(plan: &ForwardPlan, snapshot: &Snapshot, ticks: Ticks, lasted: Durati
         "cycles_per_packet": snapshot.cycles_per_packet(),
         "clock": { "source": format!("{:?}", ticks.source()).to_lowercase(), "hz": ticks.hz() },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_before_its_time_says_so() {
+        let of = |asked, lasted| verdict(asked, &Snapshot::default(), Duration::from_secs(lasted)).reasons;
+        let early = of(Some(Duration::from_secs(60)), 44);
+        assert!(early.iter().any(|why| why == "it ended early: after 44.0 s of 60.0 s"), "{early:?}");
+        assert_eq!((of(None, 44).len(), of(Some(Duration::from_secs(44)), 44).len()), (1, 1), "nothing came");
+    }
 }

@@ -20,7 +20,8 @@ use demo::scratch::Scratch;
 use environment::{Fingerprint, ResultKind, SCHEMA};
 use figures::{digits, share, si};
 use host::stop_signals;
-use packet::verdict::Validity;
+use packet::trial::TrialResult;
+use packet::verdict::{Validity, faults};
 use say::{Failure, eprintln, println};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -67,6 +68,8 @@ struct Row {
     background: f64,
     lost: f64,
     damaged: u64,
+    /// What the tester did wrong while it measured latencies.
+    spoilt: Vec<String>,
     /// Why there is no row.
     missing: Option<String>,
 }
@@ -81,12 +84,16 @@ pub fn lab(plan: &DevicesPlan) -> Result<ExitCode, Failure> {
     let scratch = Scratch::private()?;
     let mut rows = Vec::new();
     for device in &plan.devices {
+        let stopped = || Row::missing(*device, "it was stopped before it was measured".to_owned());
         if interrupt.check().is_err() {
-            break;
+            rows.push(stopped());
+            continue;
         }
         eprintln!("{}", device.name());
         rows.push(match one(plan, *device, scratch.path(), &interrupt) {
             Ok(row) => row,
+            // The signal may have ended the device, too: that is no word on it.
+            Err(_) if interrupt.check().is_err() => stopped(),
             // One that cannot be had here is told, and the others are measured.
             Err(why) => Row::missing(*device, why.to_string()),
         });
@@ -94,7 +101,7 @@ pub fn lab(plan: &DevicesPlan) -> Result<ExitCode, Failure> {
     let value = json!({
             "kind": ResultKind::PacketLab, "schema": SCHEMA, "environment": Fingerprint::read(),
             "verdict": verdict(&rows), "command": replay(), "made": made(),
-            "bytes": plan.size, "seconds": plan.duration.as_secs_f64(), "devices": rows });
+            "bytes": plan.size, "seconds": plan.duration.as_secs_f64(), "devices": rows, "told": method(plan) });
     if plan.json {
         println!("{value:#}");
     } else {
@@ -126,6 +133,7 @@ impl Row {
             background: 0.0,
             lost: 0.0,
             damaged: 0,
+            spoilt: Vec::new(),
             missing: Some(why),
         }
     }
@@ -162,6 +170,10 @@ fn one(plan: &DevicesPlan, device: Device, folder: &Path, interrupt: &Interrupt)
         lost: if offered > 0.0 { lost / offered } else { 0.0 },
         damaged: damaged(&search) + sum("/damaged") as u64,
         search: search.get("verdict").cloned().unwrap_or(Value::Null),
+        spoilt: [("alone", &alone), ("beside a background", &beside)]
+            .into_iter()
+            .flat_map(|(name, said)| spoilt(said, plan.late_limit).into_iter().map(move |why| format!("{name}: {why}")))
+            .collect(),
         missing: None,
     })
 }
@@ -242,6 +254,14 @@ fn latency(said: &Value) -> [Option<f64>; 2] {
     })
 }
 
+/// What the tester did wrong in a trial, by what is kept of it.
+fn spoilt(said: &Value, late_limit: f64) -> Vec<String> {
+    match serde_json::from_value::<TrialResult>(said.get("result").cloned().unwrap_or_default()) {
+        Ok(result) => faults(&result, late_limit),
+        Err(why) => vec![format!("the tester's result cannot be read: {why}")],
+    }
+}
+
 /// What the table is worth: what has no row is missing, and what spoilt a search spoilt its row.
 fn verdict(rows: &[Row]) -> Validity {
     let mut verdict = missing(rows.iter().map(|row| (row.device, row.missing.as_deref())));
@@ -254,6 +274,7 @@ fn verdict(rows: &[Row]) -> Validity {
             Some("PARTIAL") => verdict.lacks(format!("{}: {why}", row.device)),
             _ => {}
         }
+        row.spoilt.iter().for_each(|why| verdict.fails(format!("{}: probe {why}", row.device)));
     }
     verdict
 }
@@ -303,14 +324,19 @@ fn table(plan: &DevicesPlan, rows: &[Row]) -> String {
         let reasons = row.search.get("reasons").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         notes.extend(reasons.iter().filter_map(|why| Some(format!("{}: {}", row.device, why.as_str()?))));
     }
+    lines.push(method(plan));
+    lines.extend(notes);
+    lines.join("\n")
+}
+
+/// What rates and backgrounds are.
+fn method(plan: &DevicesPlan) -> String {
     let each = (plan.duration / PARTS).as_secs_f64();
-    lines.push(format!(
+    format!(
         "MRR: 10 trials of {each} s; NDR and PDR: CSIT's goals with trials of {each} s, {} s at a load, bounds within \
          {WIDTH}, {} trials at most; beside: {:.0} % of the NDR, or of what there is of PDR and highest rate",
         each * f64::from(TRIALS_AT_LOAD),
         plan.trials,
         100.0 * SHARE
-    ));
-    lines.extend(notes);
-    lines.join("\n")
+    )
 }

@@ -4,7 +4,7 @@
 use crate::LatencyPlan;
 use crate::clocks::Timed;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, Kept, MISSED, kept, made, nanos, replay, seed, surroundings, worth};
+use crate::load::{INTERRUPTED, Kept, MISSED, kept, made, nanos, replay, seed, surroundings};
 use crate::pages::keep_page;
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
@@ -18,7 +18,7 @@ use packet::pause::PauseFrames;
 use packet::table;
 use packet::tester::{Pacing, Plan, Recorders, Stream, fill};
 use packet::trial::{LaneResult, TrialResult};
-use packet::verdict::{Validity, Word, spoilt};
+use packet::verdict::{NOTHING, Validity, Word, faults, worth};
 use say::{Failure, eprintln, println};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -67,8 +67,9 @@ pub struct LatencyTold {
     pub verdict: Validity,
     /// It was told to end.
     pub stopped: bool,
-    /// Frames lost beside the last background.
-    pub lost: u64,
+    /// Frames lost beside the last background; `None`: it did not come to its end, and what is
+    /// missing may be what ended it.
+    pub lost: Option<u64>,
     /// Why results are not in their files.
     pub unkept: Option<String>,
 }
@@ -105,11 +106,12 @@ pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<LatencyTold
     let value = json!({
         "kind": ResultKind::PacketLatency, "schema": SCHEMA, "command": replay(), "made": made(),
         "environment": environment, "clock": clock.to_json(), "pause_frames": pause, "runs": runs,
-        "verdict": verdict,
+        "told": [pause.told()], "verdict": verdict,
     });
     let unkept = keep(plan, &environment, &runs, &value).err().map(|why| why.to_string());
     let text = format!("{}\n{}\n{}", clock.told(), pause.told(), text(plan, &runs));
-    let lost = results.last().map_or(0, TrialResult::lost);
+    let last = results.last().filter(|last| last.complete && results.len() == plan.rates.len());
+    let lost = last.map(TrialResult::lost);
     Ok(LatencyTold { value, text, verdict, stopped, lost, unkept })
 }
 
@@ -235,8 +237,15 @@ fn judge(
     if stopped || results.len() < plan.rates.len() {
         verdict.lacks("it was stopped");
     }
+    if results.iter().all(|result| result.offered() == 0) {
+        verdict.fails(NOTHING);
+    }
     for (rate, result) in plan.rates.iter().zip(results) {
-        if let Some(why) = spoilt(result, plan.late_limit).filter(|_| !stopped) {
+        if !result.complete && !stopped {
+            verdict.fails(format!("with {}: a link was down", name(*rate)));
+        }
+        // That it was stopped does not hide what went wrong until then.
+        for why in faults(result, plan.late_limit) {
             verdict.fails(format!("with {}: {why}", name(*rate)));
         }
         let probes = result.lanes.iter().filter(|lane| lane.probe);

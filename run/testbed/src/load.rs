@@ -17,7 +17,7 @@ use packet::spec::ReplaySpec;
 use packet::table;
 use packet::tester::{Plan, Recorders, Stream, fill};
 use packet::trial::TrialResult;
-use packet::verdict::{Validity, spoilt};
+use packet::verdict::worth;
 use say::{Failure, eprintln, print, println};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -61,7 +61,8 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     let (mut result, _) = bench.measure(Trial(trial), &mut |watch| seen.look(watch))?;
     seen.end();
     fill(&mut result, &seen.totals);
-    let judged: Vec<_> = plan.expect.iter().map(|expectation| expectation.judge(&result)).collect();
+    let verdict = worth(&result, LATE_LIMIT);
+    let judged: Vec<_> = plan.expect.iter().map(|expectation| expectation.judge(&result, verdict.word)).collect();
     let value = to_json(plan, &clock, &result);
     if plan.json {
         println!("{value:#}");
@@ -69,7 +70,7 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
         println!("{}", clock.told());
         print!("{}", table::render(&result, nanos(plan.threshold)));
         for judged in &judged {
-            let word = if judged.met { "met" } else { "NOT MET" };
+            let word = judged.word();
             let measured = match judged.measured {
                 None => "not measured".to_owned(),
                 Some(nanos) if judged.is_time => seconds(nanos),
@@ -77,6 +78,7 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
             };
             println!("expected {}: {word} ({measured})", judged.expectation);
         }
+        println!("{verdict}");
     }
     // Shown before it is kept: a full disk does not take it away.
     if let Some(path) = &plan.out {
@@ -87,7 +89,7 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
         () if !result.complete && signals.load(Ordering::Relaxed) > 0 => ExitCode::from(INTERRUPTED),
         () if !result.complete => return Err("a link had lost its other side at the end".into()),
         () if result.stamps_doubt().is_some() => ExitCode::from(MISSED),
-        () if judged.iter().any(|judged| !judged.met) => ExitCode::from(MISSED),
+        () if judged.iter().any(|judged| judged.met != Some(true)) => ExitCode::from(MISSED),
         () => ExitCode::SUCCESS,
     })
 }
@@ -221,7 +223,8 @@ fn line(now: &TrialResult, before: &TrialResult) -> String {
 }
 
 fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
-    let judged: Vec<_> = plan.expect.iter().map(|expectation| expectation.judge(result)).collect();
+    let verdict = worth(result, LATE_LIMIT);
+    let judged: Vec<_> = plan.expect.iter().map(|expectation| expectation.judge(result, verdict.word)).collect();
     let lanes = result.lanes.iter().map(|lane| {
         let latency = &lane.latency;
         let quantile = |at: f64| latency.sound_quantile(at);
@@ -248,7 +251,7 @@ fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
         "threshold_ns": nanos(plan.threshold),
         "summary": lanes.collect::<Vec<_>>(),
         "expectations": judged,
-        "verdict": worth(result, LATE_LIMIT),
+        "verdict": verdict,
         "result": result,
     })
 }
@@ -256,17 +259,6 @@ fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
 /// What a file says whose measurement has begun.
 pub fn begun(kind: ResultKind) -> Value {
     json!({ "kind": kind, "schema": SCHEMA, "complete": false })
-}
-
-/// What one trial is worth: of what it was to send, this share may be late.
-pub fn worth(result: &TrialResult, late_limit: f64) -> Validity {
-    let mut verdict = Validity::default();
-    match spoilt(result, late_limit) {
-        _ if !result.complete => verdict.lacks("it ended early: it was stopped, or a link was down"),
-        Some(why) => verdict.fails(why),
-        None => {}
-    }
-    verdict
 }
 
 /// As for searches, where nothing else is asked for.

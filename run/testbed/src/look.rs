@@ -2,6 +2,7 @@
 
 use crate::child::{own, program};
 use demo::child::Interrupt;
+use packet::verdict::Validity;
 use say::{Failure, eprintln};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -61,11 +62,27 @@ impl Before {
     /// Both, a line each.
     #[must_use]
     pub fn told(&self) -> String {
+        self.lines().join("\n") + "\n"
+    }
+
+    /// The same one by one.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
         let noise = match &self.noise {
             Ok(noise) => quiet(noise),
             Err(why) => format!("left out ({why})"),
         };
-        format!("node audit, role forwarder: {}\nnode noise: {noise}\n", audited(self))
+        vec![format!("node audit, role forwarder: {}", audited(self)), format!("node noise: {noise}")]
+    }
+
+    /// Names in a verdict what speaks against the machine, and that nobody listened to it.
+    pub fn name(&self, verdict: &mut Validity) {
+        if self.audit_status != 0 {
+            verdict.names(format!("node audit: {}", audited(self)));
+        }
+        if let Err(why) = &self.noise {
+            verdict.names(format!("node noise: left out ({why})"));
+        }
     }
 }
 
@@ -96,4 +113,26 @@ fn quiet(noise: &Value) -> String {
     };
     let told: Vec<String> = cores.iter().map(one).collect();
     if told.is_empty() { "no report".to_owned() } else { told.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_speaks_against_the_machine_is_named_in_the_verdict() {
+        let of = |audit_status, noise| {
+            let mut verdict = Validity::default();
+            let before = Before { audit: Value::Null, audit_status, noise };
+            before.name(&mut verdict);
+            (before.lines(), verdict.reasons)
+        };
+        let (lines, reasons) = of(5, Err("no core is named (--core, --forwarder-core)".to_owned()));
+        assert!(
+            reasons[0].contains("something is dangerous") && reasons[1].contains("left out (no core"),
+            "{reasons:?}"
+        );
+        assert!(lines[0].contains("something is dangerous") && lines[1].contains("left out (no core"), "{lines:?}");
+        assert!(of(0, Ok(json!({ "cores": [] }))).1.is_empty());
+    }
 }

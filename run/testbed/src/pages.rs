@@ -29,6 +29,7 @@ pub fn report(plan: &ReportPlan) -> Result<ExitCode, Failure> {
     }
     let usual = || plan.files.first().map(|file| file.with_extension("html")).unwrap_or_default();
     let file = plan.out.clone().unwrap_or_else(usual);
+    results::refuse_onto(&file, &plan.files.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
     write_whole(&file, &results::page(&texts)?.render())?;
     eprintln!("wrote {}", file.display());
     Ok(ExitCode::SUCCESS)

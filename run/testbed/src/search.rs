@@ -18,7 +18,7 @@ use packet::search::{Found, Outcome, Search};
 use packet::soak::{Estimate, Soak, SoakTrial, TARGET};
 use packet::tester::{Pacing, Plan, Stream};
 use packet::trial::{LaneResult, TrialResult};
-use packet::verdict::{Validity, Word, spoilt};
+use packet::verdict::{NOTHING, Validity, Word, spoilt};
 use say::{Failure, eprintln, println};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -285,6 +285,9 @@ fn judge(plan: &SearchPlan, done: &Done, pause: &PauseFrames) -> Validity {
     if done.stopped {
         verdict.lacks("it was stopped");
     }
+    if done.log.is_empty() {
+        verdict.fails(NOTHING);
+    }
     if done.spoilt > 0 {
         verdict.fails(format!("soak: the tester spoilt {} of its trials", done.spoilt));
     }
@@ -323,6 +326,7 @@ fn to_json(plan: &SearchPlan, clock: &Clocked, done: &Done, (pause, verdict): (&
         "mrr": done.mrr,
         "soak": done.soak,
         "pause_frames": pause,
+        "told": [pause.told()],
         "trials": done.log,
         "late_limit": plan.late_limit,
         "verdict": verdict,

@@ -8,13 +8,15 @@
 use crate::FactorsPlan;
 use crate::child::{own, parse, program};
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, made, replay, surroundings_of};
+use crate::load::{INTERRUPTED, MISSED, made, replay, surroundings_of};
 use crate::pages::keep_page;
 use demo::child::Interrupt;
 use demo::scratch::Scratch;
 use environment::{ResultKind, SCHEMA};
 use figures::{digits, si};
 use host::stop_signals;
+use packet::compare::MIN_RUNS;
+use packet::verdict::{Validity, Word};
 use say::{Failure, eprintln, println};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -54,29 +56,41 @@ struct Point {
 }
 
 /// What one trial of a point gave.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Serialize)]
 struct Sample {
+    /// Frames per second that were asked for; `None`: as many as possible.
+    asked: Option<f64>,
+    /// Frames per second that were sent.
+    sent: f64,
     /// Frames per second that came.
     rate: f64,
     /// Nanoseconds of processor time of the device for each.
     cpu_ns: f64,
     /// Microjoules of all packages for each.
     energy_uj: Option<f64>,
+    /// Why it does not count, by the tester's own word.
+    spoilt: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Row {
     point: String,
+    /// Rounds that it was measured in.
+    rounds: usize,
     samples: Vec<Sample>,
     /// Medians.
-    rate: f64,
-    cpu_ns: f64,
+    asked: Option<f64>,
+    sent: Option<f64>,
+    rate: Option<f64>,
+    cpu_ns: Option<f64>,
     energy_uj: Option<f64>,
     /// Frames per second for one of the first point's, with its interval.
     ratio: Option<f64>,
     interval: Option<(f64, f64)>,
     /// Why there is nothing.
     missing: Option<String>,
+    /// In how many rounds the tester spoilt it, and how: it does not count.
+    spoilt: Option<String>,
 }
 
 /// Measures every point, round by round, and prints the table.
@@ -90,9 +104,9 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     let points = points(&plan.factors);
     let mut samples: Vec<Vec<Sample>> = points.iter().map(|_| Vec::new()).collect();
     let mut missing: Vec<Option<String>> = points.iter().map(|_| None).collect();
-    for round in 0..plan.rounds {
+    'rounds: for round in 0..plan.rounds {
         for (index, point) in points.iter().enumerate() {
-            if interrupt.check().is_err() || missing[index].is_some() {
+            if missing[index].is_some() {
                 continue;
             }
             match one(plan, point, scratch.path(), &interrupt) {
@@ -100,16 +114,19 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
                     eprintln!("round {}, {}: {}", round + 1, point.name, si(sample.rate, "/s"));
                     samples[index].push(sample);
                 }
+                // What was stopped is no fault of the device, which the signal may have ended.
+                Err(_) if interrupt.check().is_err() => break 'rounds,
                 // A value that the device refuses is told, and the others are measured.
                 Err(why) => missing[index] = Some(why.to_string()),
             }
         }
     }
+    let stopped = signals.load(Ordering::Relaxed) > 0;
     let rows = rows(&points, &samples, missing);
     let energy = energy().err();
     let links = points.first().map(|first| plan.links.iter().map(|link| filled(link, first, scratch.path())));
     let environment = surroundings_of(&links.into_iter().flatten().collect::<Vec<_>>());
-    let verdict = crate::lab::missing(rows.iter().map(|row| (row.point.as_str(), row.missing.as_deref())));
+    let verdict = judge(&rows, plan.rounds as usize, stopped);
     let value = json!({
         "kind": ResultKind::PacketSweep, "schema": SCHEMA, "verdict": verdict,
         "command": replay(), "made": made(), "environment": environment, "points": rows, "rounds": plan.rounds,
@@ -118,7 +135,7 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     if plan.json {
         println!("{value:#}");
     } else {
-        println!("{}", table(&rows, energy.as_deref()));
+        println!("{}\n{verdict}", table(&rows, energy.as_deref()));
     }
     // Shown before it is kept: a full disk does not take it away.
     if let Some(path) = &plan.out {
@@ -126,10 +143,34 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     }
     keep_page(plan.html.as_deref(), &value)?;
     match rows.iter().find_map(|row| row.missing.as_ref()) {
-        _ if signals.load(Ordering::Relaxed) > 0 => Ok(ExitCode::from(INTERRUPTED)),
+        _ if stopped => Ok(ExitCode::from(INTERRUPTED)),
         Some(why) if rows.iter().all(|row| row.samples.is_empty()) => Err(why.clone().into()),
+        _ if verdict.word == Word::Invalid => Ok(ExitCode::from(MISSED)),
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// What the table is worth: nothing where the tester spoilt what a ratio is made of; in part where a point, rounds or
+/// intervals are missing.
+fn judge(rows: &[Row], rounds: usize, stopped: bool) -> Validity {
+    let mut verdict = crate::lab::missing(rows.iter().map(|row| (row.point.as_str(), row.missing.as_deref())));
+    for row in rows {
+        if let Some(why) = &row.spoilt {
+            verdict.fails(format!("{}: {why}", row.point));
+        }
+    }
+    if rows.iter().all(|row| row.samples.is_empty()) {
+        verdict.fails("nothing was measured");
+    }
+    let measured = || rows.iter().filter(|row| row.missing.is_none()).map(|row| row.rounds);
+    let (least, most) = (measured().min().unwrap_or(0), measured().max().unwrap_or(0));
+    if stopped {
+        verdict.lacks(format!("it was stopped: of {rounds} rounds {most} were begun, and {least} ended"));
+    }
+    if least < MIN_RUNS {
+        verdict.lacks(format!("fewer than {MIN_RUNS} rounds ({least}): ratios have no intervals"));
+    }
+    verdict
 }
 
 /// Where all begin, and one factor changed at a time.
@@ -192,15 +233,27 @@ fn one(plan: &FactorsPlan, point: &Point, folder: &Path, interrupt: &Interrupt) 
     let after = (device.processor_ticks(), energy().ok());
     device.still_runs()?;
     let report = parse("the tester", &said)?;
+    let spoilt = (report["verdict"]["word"] == "INVALID").then(|| {
+        let reason = report.pointer("/verdict/reasons/0").and_then(Value::as_str);
+        reason.unwrap_or("the tester does not say why").to_owned()
+    });
     let lanes = report.pointer("/result/lanes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let came: f64 = lanes.iter().filter_map(|lane| lane.pointer("/arrivals/unique")?.as_f64()).sum();
+    let sum = |name: &str| lanes.iter().map(|lane| lane[name].as_f64()).sum::<Option<f64>>();
     let seconds = report.pointer("/result/seconds").and_then(Value::as_f64).unwrap_or(1.0);
     if came <= 0.0 {
         return Err("no frame came through".into());
     }
     let ticks = before.0.zip(after.0).map_or(0, |(before, after)| after.saturating_sub(before));
     let energy_uj = before.1.zip(after.1).map(|(before, after)| after.saturating_sub(before) as f64 / came);
-    Ok(Sample { rate: came / seconds, cpu_ns: ticks as f64 / TICKS * 1e9 / came, energy_uj })
+    Ok(Sample {
+        asked: sum("intended_rate"),
+        sent: sum("rate").unwrap_or(0.0),
+        rate: came / seconds,
+        cpu_ns: ticks as f64 / TICKS * 1e9 / came,
+        energy_uj,
+        spoilt,
+    })
 }
 
 /// Microjoules that all packages have used.
@@ -225,21 +278,32 @@ fn energy() -> Result<u64, String> {
 }
 
 fn rows(points: &[Point], samples: &[Vec<Sample>], missing: Vec<Option<String>>) -> Vec<Row> {
-    let of = |samples: &[Sample], each: fn(&Sample) -> f64| -> Vec<f64> { samples.iter().map(each).collect() };
-    let first = samples.first().map(|samples| of(samples, |sample| sample.rate)).unwrap_or_default();
+    let of = |samples: &[Sample], each: fn(&Sample) -> Option<f64>| -> Vec<f64> {
+        samples.iter().filter_map(each).collect()
+    };
+    let rate: fn(&Sample) -> Option<f64> = |sample| Some(sample.rate);
+    let first = samples.first().map(|samples| of(samples, rate)).unwrap_or_default();
     let row = |((point, samples), missing): ((&Point, &Vec<Sample>), Option<String>)| {
-        let rates = of(samples, |sample| sample.rate);
-        let effect = packet::compare::rounds(&rates, &first);
-        let energies: Vec<f64> = samples.iter().filter_map(|sample| sample.energy_uj).collect();
+        let median = |each| {
+            let values = of(samples, each);
+            (!values.is_empty()).then(|| packet::compare::middle(&values))
+        };
+        let effect = packet::compare::rounds(&of(samples, rate), &first);
+        let mut spoilt = samples.iter().filter_map(|sample| sample.spoilt.as_deref());
+        let (all, bad) = (samples.len(), spoilt.clone().count());
         Row {
             point: point.name.clone(),
-            rate: packet::compare::middle(&rates),
-            cpu_ns: packet::compare::middle(&of(samples, |sample| sample.cpu_ns)),
-            energy_uj: (!energies.is_empty()).then(|| packet::compare::middle(&energies)),
+            rounds: all,
+            asked: median(|sample| sample.asked),
+            sent: median(|sample| Some(sample.sent)),
+            rate: median(rate),
+            cpu_ns: median(|sample| Some(sample.cpu_ns)),
+            energy_uj: median(|sample| sample.energy_uj),
             samples: samples.clone(),
             ratio: effect.map(|effect| effect.0),
             interval: effect.and_then(|effect| effect.1),
             missing,
+            spoilt: spoilt.next().map(|why| format!("{bad} of {all} trials do not count: {why}")),
         }
     };
     points.iter().zip(samples).zip(missing).map(row).collect()
@@ -247,22 +311,30 @@ fn rows(points: &[Point], samples: &[Vec<Sample>], missing: Vec<Option<String>>)
 
 fn table(rows: &[Row], no_energy: Option<&str>) -> String {
     let width = rows.iter().map(|row| row.point.chars().count()).max().unwrap_or(0);
-    let mut lines =
-        vec![format!("{:width$} {:>12} {:>8} {:>10} {:>10}", "", "received", "ratio", "cpu, ns", "energy, uJ")];
+    let mut lines = vec![format!(
+        "{:width$} {:>12} {:>12} {:>8} {:>10} {:>10}",
+        "", "sent", "received", "ratio", "cpu, ns", "energy, uJ"
+    )];
     for row in rows {
         if let Some(why) = &row.missing {
             lines.push(format!("{:width$} n/a: {why}", row.point));
             continue;
         }
+        let (Some(rate), Some(sent), Some(cpu_ns)) = (row.rate, row.sent, row.cpu_ns) else {
+            lines.push(format!("{:width$} n/a: it was stopped before", row.point));
+            continue;
+        };
         let ratio = row.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
         let interval = row.interval.map_or_else(String::new, |(low, high)| format!("  ({low:.3} to {high:.3})"));
         lines.push(format!(
-            "{:width$} {:>12} {ratio:>8} {:>10} {:>10}{interval}",
+            "{:width$} {:>12} {:>12} {ratio:>8} {:>10} {:>10}{interval}",
             row.point,
-            si(row.rate, "/s"),
-            digits(row.cpu_ns),
+            si(sent, "/s"),
+            si(rate, "/s"),
+            digits(cpu_ns),
             row.energy_uj.map_or_else(|| "n/a".to_owned(), digits)
         ));
+        lines.extend(row.spoilt.iter().map(|why| format!("{:width$}   {why}", "")));
     }
     lines.push(
         "medians; ratio of frames to the first line's, by rounds; the device's processor time for each frame"
@@ -293,16 +365,44 @@ mod tests {
 
     #[test]
     fn a_table_says_what_is_missing() {
-        let sample = Sample { rate: 1e6, cpu_ns: 100.0, energy_uj: None };
         let point = |name: &str| Point { name: name.to_owned(), values: Vec::new() };
         let all = rows(
             &[point("burst=32"), point("burst=0")],
-            &[vec![sample; 6], Vec::new()],
+            &[vec![sample(None); 6], Vec::new()],
             vec![None, Some("burst is from 1".to_owned())],
         );
         let text = table(&all, Some("no RAPL"));
         for part in ["burst=0  n/a: burst is from 1", "1.00 M/s", "1.000", "energy: n/a (no RAPL)"] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+
+    fn sample(spoilt: Option<&str>) -> Sample {
+        let spoilt = spoilt.map(str::to_owned);
+        Sample { asked: Some(5e6), sent: 1e6, rate: 1e6, cpu_ns: 100.0, energy_uj: None, spoilt }
+    }
+
+    #[test]
+    fn what_the_tester_spoilt_does_not_count_and_too_few_rounds_are_named() {
+        let points = ["burst=32", "burst=8"].map(|name| Point { name: name.to_owned(), values: Vec::new() });
+        let judged = |samples: &[Vec<Sample>], stopped| judge(&rows(&points, samples, vec![None, None]), 6, stopped);
+        assert_eq!(judged(&[vec![sample(None); 6], vec![sample(None); 6]], false), Validity::default());
+        let few = judged(&[vec![sample(None); 2], vec![sample(None); 2]], false);
+        assert!(few.word == Word::Partial && few.reasons[0].contains("fewer than 5 rounds (2)"), "{few}");
+        let late = sample(Some("the tester sent 90.000 % of its frames late"));
+        let samples = [vec![sample(None); 6], [vec![sample(None); 4], vec![late; 2]].concat()];
+        let spoilt = judged(&samples, false);
+        assert!(
+            spoilt.word == Word::Invalid && spoilt.reasons[0].contains("burst=8: 2 of 6 trials do not"),
+            "{spoilt}"
+        );
+        let text = table(&rows(&points, &samples, vec![None, None]), None);
+        assert!(text.contains("2 of 6 trials do not count: the tester sent 90.000 %"), "{text}");
+        // Stopped in the first round: no word of the device.
+        let samples = [vec![sample(None)], Vec::new()];
+        let stopped = judged(&samples, true);
+        assert!(stopped.word == Word::Partial && stopped.reasons[0].contains("1 were begun, and 0 ended"), "{stopped}");
+        assert!(table(&rows(&points, &samples, vec![None, None]), None).contains("burst=8  n/a: it was stopped"));
+        assert_eq!(judged(&[Vec::new(), Vec::new()], true).word, Word::Invalid);
     }
 }

@@ -53,7 +53,8 @@ pub fn zero_loss(plan: &ZeroLossPlan) -> Result<ExitCode, Failure> {
     }
     let before = Before::look(&plan.cores(), plan.noise, scratch.path(), &interrupt)?;
     let set = Set::up(plan, scratch.path(), &interrupt)?;
-    let told = latency::measured(&plan.latency(set.links(plan)?), signals.as_ref())?;
+    let mut told = latency::measured(&plan.latency(set.links(plan)?), signals.as_ref())?;
+    before.name(&mut told.verdict);
     let forwarder = set.end();
     show(plan, &before, &told, forwarder.as_ref())?;
     if let Some(why) = told.unkept {
@@ -62,7 +63,7 @@ pub fn zero_loss(plan: &ZeroLossPlan) -> Result<ExitCode, Failure> {
     Ok(match told.verdict.word {
         _ if told.stopped => ExitCode::from(INTERRUPTED),
         Word::Invalid => ExitCode::from(MISSED),
-        _ if told.lost > 0 => ExitCode::from(MISSED),
+        _ if told.lost > Some(0) => ExitCode::from(MISSED),
         Word::Complete | Word::Partial => ExitCode::SUCCESS,
     })
 }
@@ -187,6 +188,8 @@ fn show(
     told: &LatencyTold,
     forwarder: Option<&(String, Value)>,
 ) -> Result<(), Failure> {
+    let links = told.value["told"].as_array();
+    let lines = before.lines().into_iter().map(Value::String);
     let value = json!({
         "kind": ResultKind::ZeroLoss,
         "schema": SCHEMA,
@@ -197,7 +200,8 @@ fn show(
         "noise": before.noise_json(),
         "measured": told.value,
         "forwarder": forwarder.map(|(_, value)| value),
-        "zero_loss": told.lost == 0,
+        "told": lines.chain(links.into_iter().flatten().cloned()).collect::<Vec<_>>(),
+        "zero_loss": zero_loss_of(told),
         "verdict": told.verdict,
     });
     if plan.json {
@@ -209,16 +213,44 @@ fn show(
     if let Some((said, _)) = forwarder {
         println!("\nthe forwarder's own statistics\n{}", said.trim_end());
     }
-    match told.lost {
-        0 => println!("\nzero loss: no frame was lost beside the background"),
-        lost => println!("\nzero loss: NOT KEPT, {lost} frames were lost beside the background"),
+    match (zero_loss_of(told), told.lost) {
+        (Some(true), _) => println!("\nzero loss: no frame was lost beside the background"),
+        (_, None) => println!("\nzero loss: not known, as it did not come to its end"),
+        (None, Some(lost)) => println!("\nzero loss: not known, as the result is INVALID ({lost} frames did not come)"),
+        (_, Some(lost)) => println!("\nzero loss: NOT KEPT, {lost} frames were lost beside the background"),
     }
     println!("{}", told.verdict);
     keep(plan, &value)
+}
+
+/// Whether nothing was lost; `None` where it cannot be told of the device: the measurement did not come
+/// to its end, or is none.
+fn zero_loss_of(told: &LatencyTold) -> Option<bool> {
+    told.lost.filter(|_| told.verdict.word != Word::Invalid).map(|lost| lost == 0)
 }
 
 /// The page of the whole, in the place of that of the latencies alone.
 fn keep(plan: &ZeroLossPlan, value: &Value) -> Result<(), Failure> {
     let page = plan.out.as_ref().map(|folder| folder.join(PAGE));
     keep_page(page.as_deref(), value).and_then(|()| keep_page(plan.html.as_deref(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::verdict::Validity;
+
+    #[test]
+    fn no_loss_is_told_of_what_was_cut_off_or_is_invalid() {
+        let told = |lost, fails: bool| {
+            let mut verdict = Validity::default();
+            if fails {
+                verdict.fails("the tester was late");
+            }
+            let text = String::new();
+            zero_loss_of(&LatencyTold { value: Value::Null, text, verdict, stopped: false, lost, unkept: None })
+        };
+        assert_eq!((told(Some(0), false), told(Some(4), false)), (Some(true), Some(false)));
+        assert_eq!((told(None, false), told(Some(0), true), told(Some(4), true)), (None, None, None));
+    }
 }

@@ -32,6 +32,6 @@ mod watches;
 pub use buffers::{Gather, Scatter};
 pub use calls::{Adopted, Calls, MOST_BYTES};
 pub use errno::{Attempt, Errno, Result};
-pub use moved::MovedConnection;
+pub use moved::{Bequest, MovedConnection};
 pub use socket::INBOX;
 pub use table::{Defaults, Ledger, SocketFigures, SocketTable};

@@ -2,7 +2,7 @@
 
 use crate::calls::Calls;
 use crate::slab::NONE;
-use crate::socket::{INBOX, Kind, Socket};
+use crate::socket::{INBOX, Socket};
 use app::Net;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use stack::Migrant;
@@ -67,24 +67,42 @@ impl MovedConnection {
     }
 }
 
+/// What becomes of a connection whose listener was closed before somebody accepted it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bequest {
+    /// Another process's sockets have it.
+    Taken,
+    /// None are there yet, and some are to be: it waits.
+    Waits,
+    /// Nobody is to have it: it is reset.
+    Refused,
+}
+
 impl Calls<'_> {
     /// Connections whose listener was closed before somebody accepted them: `give` has each taken by
-    /// another process's sockets, and says whether it is. One that is not, or on which something is
-    /// under way, is reset.
-    pub fn give_unclaimed(&mut self, mut give: impl FnMut(&MovedConnection) -> bool) {
+    /// another process's sockets. One on which something is under way is reset.
+    pub fn give_unclaimed(&mut self, mut give: impl FnMut(&MovedConnection) -> Bequest) {
         for at in core::mem::take(&mut self.table.unclaimed) {
-            let Some(Socket { kind: Kind::Stream(stream), .. }) = self.table.sockets.remove(at) else { continue };
-            if stream.closed.is_some() {
+            let Some(stream) = self.table.sockets.get(at).and_then(Socket::stream) else { continue };
+            let (id, is_over) = (stream.id, stream.closed.is_some());
+            let is_whole = !is_over && stream.held == 0 && !stream.ended;
+            let migrant = if is_whole { self.stack.migrant(id) } else { None };
+            let moved = migrant.map(|migrant| MovedConnection { migrant, data: stream.inbox.bytes().to_vec() });
+            let bequest = moved.map_or(Bequest::Refused, |moved| give(&moved));
+            if bequest == Bequest::Waits {
+                self.table.unclaimed.push(at);
                 continue;
             }
-            self.table.set_connection(stream.id, NONE);
-            let migrant = self.stack.migrant(stream.id).filter(|_| stream.held == 0 && !stream.ended);
-            let moved = migrant.map(|migrant| MovedConnection { migrant, data: stream.inbox.bytes().to_vec() });
-            if moved.is_some_and(|moved| give(&moved)) {
-                self.stack.emigrate(stream.id);
-                self.table.note_ended(stream.id);
+            self.table.sockets.remove(at);
+            if is_over {
+                continue;
+            }
+            self.table.set_connection(id, NONE);
+            if bequest == Bequest::Taken {
+                self.stack.emigrate(id);
+                self.table.note_ended(id);
             } else {
-                self.stack.abort(stream.id);
+                self.stack.abort(id);
             }
         }
     }

@@ -288,10 +288,10 @@ impl SocketTable {
         self.shares_ports = true;
     }
 
-    /// Whether there are such connections.
+    /// How many such connections there are.
     #[must_use]
-    pub const fn has_unclaimed(&self) -> bool {
-        !self.unclaimed.is_empty()
+    pub const fn unclaimed(&self) -> usize {
+        self.unclaimed.len()
     }
 
     /// A handshake was completed after its listener was closed.

@@ -4,7 +4,7 @@ use crate::flushing::flush_before;
 use crate::kernel::{call, result};
 use crate::marks::{Mark, mark};
 use crate::memory::{self, Access, PORTION, check, is_one_portion, is_there, portion};
-use crate::rights::is_free_of_ours;
+use crate::rights::{is_free_of_ours, note_received};
 use crate::worker::{SeatedWorker, patience, with};
 use core::ffi::{c_int, c_uint, c_void};
 use core::slice;
@@ -355,7 +355,11 @@ unsafe extern "C" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_
 unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     if !is_ours(fd) {
         flush_before(fd, libc::POLLIN);
-        return call!(SYS_recvmsg, fd, msg, flags) as ssize_t;
+        let got = call!(SYS_recvmsg, fd, msg, flags) as ssize_t;
+        if got >= 0 {
+            note_received(msg);
+        }
+        return got;
     }
     result(receive_message(fd, msg, flags)) as ssize_t
 }

@@ -13,11 +13,15 @@
 //!
 //! While the thread sleeps in a call of ours the deputy is parked, and costs nothing. While it takes
 //! its turns the deputy looks each [`TICK`]; once none has been taken for [`AWAY`], it takes over, and
-//! sleeps until a frame comes or a timer of the stack is due.
+//! sleeps until a frame comes, a timer of the stack is due, or the thread begins a call: what that
+//! queues, and leaves to go away again, is the deputy's to send a tick later.
 
 use crate::kernel::{self, call};
+use crate::marks::{Mark, set_mark};
+use crate::waited::readable;
+use core::ffi::c_int;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use core::time::Duration;
 use cpu::Clock;
 use std::io;
@@ -26,8 +30,13 @@ use wire::Time;
 
 /// The worker's thread is amid a call of ours.
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// The deputy's: nobody is amid turns, it is, or it is and the worker's thread waits for it.
+/// The deputy's: nobody is amid turns, it is, it is and the worker's thread waits for it, or it
+/// sleeps between turns.
 static AT_WORK: AtomicU32 = AtomicU32::new(IDLE);
+/// What wakes it from that sleep.
+static BELL: AtomicI32 = AtomicI32::new(-1);
+/// Until when it slept so: the link was watched until then, in the clock's nanoseconds.
+static WATCHED: AtomicU64 = AtomicU64::new(0);
 /// When the worker's thread took its last turn, in the clock's nanoseconds.
 static LAST_TURN: AtomicU64 = AtomicU64::new(0);
 /// The worker's thread is amid fork(2), and no other call.
@@ -40,6 +49,7 @@ static PARKED: AtomicU32 = AtomicU32::new(0);
 const IDLE: u32 = 0;
 const WORKS: u32 = 1;
 const AWAITED: u32 = 2;
+const RESTS: u32 = 3;
 
 /// Between two looks at a thread that takes its turns. A program that computes keeps others waiting
 /// no longer than this and [`AWAY`]; and 200 looks a second are a thousandth of a core.
@@ -72,7 +82,7 @@ pub fn begin_call() -> bool {
     // The deputy's barrier is this thread's, too: the compiler alone might change the order.
     compiler_fence(Ordering::SeqCst);
     if AT_WORK.load(Ordering::Acquire) != IDLE {
-        wait_for_deputy();
+        relieve_deputy();
     }
     true
 }
@@ -117,15 +127,37 @@ fn unpark() {
     wake(&PARKED);
 }
 
+/// The worker's thread is back: the deputy's turns are over, or its sleep is.
 #[cold]
 #[inline(never)]
-fn wait_for_deputy() {
+fn relieve_deputy() {
     loop {
         match AT_WORK.compare_exchange(WORKS, AWAITED, Ordering::Acquire, Ordering::Acquire) {
             Err(IDLE) => return,
+            Err(RESTS) => {
+                if AT_WORK.compare_exchange(RESTS, IDLE, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    note_watched();
+                    call!(SYS_write, BELL.load(Ordering::Relaxed), &raw const RING, size_of::<u64>());
+                    return;
+                }
+            }
             _ => sleep(&AT_WORK, AWAITED),
         }
     }
+}
+
+/// What an eventfd is written.
+static RING: u64 = 1;
+
+/// Until now the deputy slept on the link's descriptors: nothing had to wait.
+fn note_watched() {
+    WATCHED.store(Clock.now().as_nanos(), Ordering::Relaxed);
+}
+
+/// Until when it did so last.
+#[inline]
+pub fn watched_until() -> Time {
+    Time::from_nanos(WATCHED.load(Ordering::Relaxed))
 }
 
 /// The worker's thread forks: the child is to have a copy of no turn that is half taken.
@@ -149,16 +181,25 @@ pub fn forget() {
     ASLEEP.store(false, Ordering::Relaxed);
     AT_WORK.store(IDLE, Ordering::Relaxed);
     PARKED.store(0, Ordering::Relaxed);
+    // The child closes what is its parent's.
+    BELL.store(-1, Ordering::Relaxed);
 }
 
 /// Starts the deputy, which calls `attend` to take turns: nobody else has the worker then.
 ///
 /// # Errors
-/// Where the kernel has no such barrier, or gives no thread.
+/// Where the kernel has no such barrier, or gives no descriptor or thread.
 pub fn start(attend: fn() -> Rest) -> io::Result<()> {
+    let failed = || io::Error::from_raw_os_error(kernel::errno());
     if call!(SYS_membarrier, REGISTER, 0, 0) < 0 {
-        return Err(io::Error::from_raw_os_error(kernel::errno()));
+        return Err(failed());
     }
+    let bell = call!(SYS_eventfd2, 0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) as c_int;
+    if bell < 0 {
+        return Err(failed());
+    }
+    set_mark(bell, Mark::Own);
+    BELL.store(bell, Ordering::Relaxed);
     let thread = Builder::new().name("near-deputy".to_owned()).stack_size(STACK);
     without_signals(|| thread.spawn(move || watch(attend)))?;
     Ok(())
@@ -183,7 +224,7 @@ pub fn without_signals<T>(act: impl FnOnce() -> T) -> T {
 /// The deputy's thread: it looks, is parked, or takes over.
 fn watch(attend: fn() -> Rest) -> ! {
     loop {
-        rest(&mut [], TICK);
+        sleep_for(&mut [], TICK);
         if ASLEEP.load(Ordering::Relaxed) {
             park();
         } else {
@@ -208,23 +249,39 @@ fn is_away() -> bool {
 }
 
 /// Takes turns, if the worker's thread is in no call, and sleeps until there is more to do. Whether
-/// it took any.
+/// that thread has made no call meanwhile.
 fn take_over(attend: fn() -> Rest) -> bool {
     AT_WORK.store(WORKS, Ordering::Relaxed);
     call!(SYS_membarrier, BARRIER, 0, 0);
     let is_free = !BUSY.load(Ordering::Acquire);
-    let mut pause = if is_free { attend() } else { Rest::default() };
-    if AT_WORK.swap(IDLE, Ordering::Release) == AWAITED {
+    let pause = if is_free { attend() } else { Rest::default() };
+    let next = if is_free { RESTS } else { IDLE };
+    if AT_WORK.compare_exchange(WORKS, next, Ordering::Release, Ordering::Relaxed).is_err() {
+        AT_WORK.store(IDLE, Ordering::Release);
         wake(&AT_WORK);
+        return false;
     }
-    if is_free {
-        rest(&mut pause.fds, pause.timeout);
+    is_free && rest(pause)
+}
+
+/// Sleeps until there is more to do. Whether the worker's thread has made no call meanwhile, by which
+/// it is woken.
+fn rest(mut pause: Rest) -> bool {
+    let bell = BELL.load(Ordering::Relaxed);
+    pause.fds.push(readable(bell));
+    sleep_for(&mut pause.fds, pause.timeout);
+    if AT_WORK.compare_exchange(RESTS, IDLE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        note_watched();
+        return true;
     }
-    is_free
+    // It rings when it has said so, which is now or soon: at worst the next sleep is none.
+    let mut count = 0u64;
+    call!(SYS_read, bell, &raw mut count, size_of::<u64>());
+    false
 }
 
 /// Sleeps until a descriptor is ready, or for so long.
-fn rest(fds: &mut [libc::pollfd], timeout: Duration) {
+fn sleep_for(fds: &mut [libc::pollfd], timeout: Duration) {
     let time = libc::timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
     call!(SYS_ppoll, fds.as_mut_ptr(), fds.len(), &raw const time, 0usize, 8usize);
 }

@@ -33,14 +33,19 @@ fn exit_now(status: c_int) -> ! {
     }
 }
 
+/// Ends the process when what was written has left.
+pub fn end_orderly(status: c_int) -> ! {
+    end();
+    exit_now(status)
+}
+
 /// `_exit`.
 ///
 /// # Safety
 /// As for _exit(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn _exit(status: c_int) -> ! {
-    end();
-    exit_now(status)
+    end_orderly(status)
 }
 
 /// `_Exit`, which is the same.
@@ -49,8 +54,7 @@ unsafe extern "C" fn _exit(status: c_int) -> ! {
 /// As for _exit(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn _Exit(status: c_int) -> ! {
-    end();
-    exit_now(status)
+    end_orderly(status)
 }
 
 /// `quick_exit`.

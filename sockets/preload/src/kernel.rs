@@ -5,6 +5,8 @@
 use core::ffi::{CStr, c_int, c_long, c_void};
 use core::ptr;
 use posix::{Errno, Result};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 
 /// Makes a system call.
 macro_rules! call {
@@ -110,26 +112,29 @@ pub fn result(outcome: Result<i64>) -> i64 {
 /// same listening socket, which it had from a common parent, or one of its own. Not if nobody can
 /// tell.
 pub fn is_listened_on(port: u16) -> bool {
-    let is_it = |line: &str| listening(line) == Some(port);
-    tables().any(|table| table.lines().skip(1).any(is_it))
+    listeners().any(|listener| listener == port)
 }
 
 /// All such ports.
 pub fn listened_on() -> Vec<u16> {
-    let mut ports: Vec<u16> =
-        tables().flat_map(|table| table.lines().filter_map(listening).collect::<Vec<_>>()).collect();
+    let mut ports: Vec<u16> = listeners().collect();
     ports.sort_unstable();
     ports.dedup();
     ports
 }
 
-fn tables() -> impl Iterator<Item = String> {
-    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().filter_map(|table| std::fs::read_to_string(table).ok())
+/// The ports of listeners. They stand first in the tables, whose rest may be long and is not read.
+fn listeners() -> impl Iterator<Item = u16> {
+    let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].into_iter().filter_map(|table| File::open(table).ok());
+    let lines = |table| BufReader::with_capacity(PIECE, table).lines().skip(1);
+    tables.flat_map(move |table| lines(table).map_while(|line| listening(&line.ok()?)))
 }
 
+/// The kernel makes some 27 lines at a time.
+const PIECE: usize = 4096;
+
 /// The port of a line of these tables, if it is a listener's. Documentation/networking/proc_net_tcp.rst:
-/// the second word is ADDRESS:PORT and the fourth the state, all in hexadecimal; 0A listens. Listeners
-/// come first.
+/// the second word is ADDRESS:PORT and the fourth the state, all in hexadecimal; 0A listens.
 fn listening(line: &str) -> Option<u16> {
     const LISTENS: &str = "0A";
     let mut words = line.split_ascii_whitespace().skip(1);

@@ -34,6 +34,15 @@ pub fn share(fd: c_int) {
     }
 }
 
+/// A descriptor that this process was given: by who started it, or by another process. A listener of
+/// ours is known as one from now on.
+pub fn note_given(fd: c_int) {
+    if mark(fd) == Mark::Foreign && is_to_be_ours(fd) {
+        set_mark(fd, Mark::Listening);
+        share(fd);
+    }
+}
+
 /// A descriptor that somebody looks for connections of: one of ours from now on, if it is to be.
 /// Whether it is.
 pub fn adopt(fd: c_int) -> Result<bool> {

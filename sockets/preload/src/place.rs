@@ -33,11 +33,20 @@ pub fn set_place(place: Place) {
 
 /// Tells the operator, by the keeper.
 pub fn say(sentence: &str) {
+    ask(&seats::Ask::Say(sentence.to_owned()));
+}
+
+/// The same once of all processes of the program, for each thing that it may be of.
+pub fn say_once(of: &str, sentence: &str) {
+    ask(&seats::Ask::SayOnce(of.to_owned(), sentence.to_owned()));
+}
+
+fn ask(what: &seats::Ask) {
     if let Some(place) = place() {
         // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
         // program, and then calls on it fail.
         let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-        let said = seats::ask(channel, &seats::Ask::Say(sentence.to_owned()), None);
+        let said = seats::ask(channel, what, None);
         // There is nobody else to tell.
         let _ = said;
     }

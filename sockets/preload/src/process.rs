@@ -2,10 +2,11 @@
 
 use crate::deputy;
 use crate::descriptors::let_go;
-use crate::ending::end_lost;
+use crate::ending::{end_lost, end_orderly};
 use crate::executing::keep_variables;
 use crate::inherited;
 use crate::kernel::{self, call};
+use crate::listeners::note_given;
 use crate::marks::{Mark, close_between, marked, set_mark};
 use crate::placeholders;
 use crate::worker::{self, Place, is_heir, is_here, place, watched_listeners};
@@ -40,6 +41,9 @@ extern "C" fn begin() {
         if variable(ENDS_LOST).is_some() {
             end_lost();
         }
+        // Whoever started it may have listened already (socket activation).
+        let given = std::fs::read_dir("/proc/self/fd").into_iter().flatten().filter_map(Result::ok);
+        given.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).for_each(note_given);
         // SAFETY: the functions are of this library, which is not unloaded.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(on_child)) };
     }
@@ -120,6 +124,36 @@ extern "C" fn on_child() {
 unsafe extern "C" fn vfork() -> pid_t {
     // SAFETY: as the caller says.
     unsafe { libc::fork() }
+}
+
+/// `daemon`: the C library's ends the parent past the names that this library has taken.
+///
+/// # Safety
+/// As for daemon(3).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn daemon(stays: c_int, keeps: c_int) -> c_int {
+    // SAFETY: as the caller says.
+    match unsafe { libc::fork() } {
+        0 => {}
+        -1 => return -1,
+        _ => end_orderly(0),
+    }
+    // SAFETY: takes nothing; no memory is involved but constants.
+    unsafe {
+        if libc::setsid() < 0 || (stays == 0 && libc::chdir(c"/".as_ptr()) < 0) {
+            return -1;
+        }
+        if keeps == 0 {
+            let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+            if null < 0 || (0..3).any(|fd| libc::dup2(null, fd) < 0) {
+                return -1;
+            }
+            if null > 2 {
+                libc::close(null);
+            }
+        }
+    }
+    0
 }
 
 /// `closefrom`.

@@ -1,6 +1,7 @@
 //! Descriptors that a program passes to others (`SCM_RIGHTS`): the kernel's, and none of ours, which
 //! are nobody's but this process's.
 
+use crate::listeners::note_given;
 use crate::marks::{Mark, mark};
 use crate::memory::{self, Access, check};
 use crate::worker::{place, say};
@@ -18,18 +19,28 @@ const LONGEST: usize = 4096;
 /// # Errors
 /// `EOPNOTSUPP` where it does: the operator is told. What is no message is the kernel's to refuse.
 pub fn is_free_of_ours(msg: *const msghdr) -> Result<()> {
+    if passed_by(msg).into_iter().any(|fd| mark(fd) == Mark::Connection) { refuse() } else { Ok(()) }
+}
+
+/// A message has come: listeners that another process has passed may be ours.
+pub fn note_received(msg: *const msghdr) {
+    passed_by(msg).into_iter().for_each(note_given);
+}
+
+/// The descriptors that a message passes on.
+fn passed_by(msg: *const msghdr) -> Vec<c_int> {
     if place().is_none() {
-        return Ok(());
+        return Vec::new();
     }
     // SAFETY: any bytes are a header; where it says that there is memory is looked at.
-    let Ok(head) = (unsafe { memory::read(msg) }) else { return Ok(()) };
+    let Ok(head) = (unsafe { memory::read(msg) }) else { return Vec::new() };
     let len = head.msg_controllen;
     if !(1..=LONGEST).contains(&len) || check(Access::Read, head.msg_control, len).is_err() {
-        return Ok(());
+        return Vec::new();
     }
     // SAFETY: so much was found there.
     let control = unsafe { core::slice::from_raw_parts(head.msg_control.cast::<u8>(), len) };
-    if passed(control).any(|fd| mark(fd) == Mark::Connection) { refuse() } else { Ok(()) }
+    passed(control).collect()
 }
 
 /// The same of several messages.

@@ -2,6 +2,7 @@
 
 mod heir;
 mod lost;
+mod unclaimed;
 mod waiting;
 
 pub use crate::place::{Place, place, say, set_place};
@@ -28,7 +29,7 @@ use core::time::Duration;
 use cpu::Clock;
 use link::{Link, LinkState, Reopened};
 use posix::{Calls, Defaults, Errno, MovedConnection, Result, SocketTable};
-use seats::Terms;
+use seats::{Seat, Terms};
 use sharing::SeatedLink;
 use silo::Silo;
 use std::io;
@@ -38,6 +39,9 @@ use wire::Time;
 
 /// The link is asked whether it is up, and a client's connection is made, this often.
 const LOOK_AFTER_LINK: Duration = Duration::from_millis(10);
+
+/// And the kernel is asked whether anybody still listens where this process does not any more.
+const LOOK_AFTER_LISTENERS: Duration = Duration::from_secs(1);
 
 /// Places that are looked at then for connections of a process that was killed: some 25,000 a second.
 const MOST_LOST: usize = 256;
@@ -73,6 +77,8 @@ pub struct SeatedWorker {
     left_to_others: Vec<u16>,
     /// A listener was closed since the last turn.
     listener_closed: bool,
+    /// When the kernel was last asked who listens there.
+    listeners_asked: Time,
     /// A child goes on with it, and this process has it no more.
     is_left: bool,
     /// Held as long as the seat is this process's.
@@ -85,11 +91,13 @@ pub struct SeatedWorker {
     changes: u64,
     /// There may be more connections of a process that was killed.
     has_lost: bool,
+    /// Since when there are connections that nobody accepts here and nobody elsewhere takes.
+    unclaimed_since: Option<Time>,
 }
 
 impl SeatedWorker {
-    fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
-        let seats::Seat { text, descriptors, held } = seats::ask_for_seat(channel)?;
+    fn open(terms: &Terms, seat: Seat) -> io::Result<Self> {
+        let Seat { text, descriptors, held } = seat;
         let Given { number, memory, bells, page, link, of_link, epoch } = Given::read(terms, &text, descriptors)?;
         let (seats, secrets) = (memory.seats(), memory.secrets());
         let mac = link.mac().unwrap_or_else(|| mac_of(terms));
@@ -120,12 +128,14 @@ impl SeatedWorker {
             column: Some(Column::new(page)),
             left_to_others: Vec::new(),
             listener_closed: false,
+            listeners_asked: now,
             is_left: false,
             held,
             of_link,
             epoch,
             changes: u64::MAX,
             has_lost: false,
+            unclaimed_since: None,
         })
     }
 
@@ -146,6 +156,7 @@ impl SeatedWorker {
     pub fn turn(&mut self) {
         let now = Clock.now();
         deputy::note_turn(now);
+        self.silo.link.set_attended(Some(now));
         self.take_turn(now);
     }
 
@@ -155,15 +166,18 @@ impl SeatedWorker {
         if self.is_left {
             return;
         }
-        self.counted.on_turn(now.since(self.computes_since));
+        // While the deputy sleeps on the link's descriptors nothing waits.
+        self.counted.on_turn(now.since(self.computes_since.max(deputy::watched_until())));
         self.computes_since = now;
         self.turned = now;
         self.to_leave = false;
         self.close_for_others();
         let is_due = now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed;
-        if is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes() {
+        let looks = is_due || self.epoch != self.silo.link.epoch() || self.changes != self.silo.link.changes();
+        if looks {
             self.look_after_link(now);
         }
+        let unclaimed = self.silo.app.unclaimed();
         let turn = self.silo.turn(now);
         self.more = turn.more;
         self.deadline = turn.deadline;
@@ -172,9 +186,10 @@ impl SeatedWorker {
             if let Some(moved) = MovedConnection::from_bytes(&message) {
                 self.calls().take_moved(&moved);
             }
+            self.more = true;
         }
-        if self.silo.app.has_unclaimed() {
-            self.give_unclaimed();
+        if self.silo.app.unclaimed() > if looks { 0 } else { unclaimed } {
+            self.give_unclaimed(now);
         }
         self.calls().after_turn();
         if self.column.as_ref().is_some_and(|column| column.is_due(now)) {
@@ -192,16 +207,10 @@ impl SeatedWorker {
         }
     }
 
-    /// Connections that nobody accepted before their listener was closed go to a worker whose is
-    /// not.
-    #[cold]
-    fn give_unclaimed(&mut self) {
-        let Silo { link, stack, app } = &mut self.silo;
-        Calls { stack, table: app }.give_unclaimed(|moved| {
-            let (remote, local) = (moved.migrant.remote, moved.migrant.local);
-            let to = link.successor(remote, local);
-            to.is_some_and(|to| link.leave_to(to, remote, local, &moved.to_bytes()))
-        });
+    /// The longest sleep: a look at the link is due now and then, and soon where others are to take
+    /// something.
+    pub fn longest_sleep(&self) -> Duration {
+        if self.has_lost || self.silo.app.unclaimed() > 0 { LOOK_AFTER_LINK } else { LONGEST_SLEEP }
     }
 
     #[cold]
@@ -223,8 +232,10 @@ impl SeatedWorker {
             }
             place::tell_of_link(state);
         }
-        if !self.left_to_others.is_empty() {
+        let is_asked = self.listener_closed || now.since(self.listeners_asked) >= LOOK_AFTER_LISTENERS;
+        if !self.left_to_others.is_empty() && is_asked {
             self.listener_closed = false;
+            self.listeners_asked = now;
             self.left_to_others.retain(|port| is_listened_on(*port));
             self.silo.link.set_awaited(&self.left_to_others);
         }
@@ -274,9 +285,6 @@ impl SeatedWorker {
         }
         self.listener_closed = true;
         self.tell_doors();
-        if self.silo.app.has_unclaimed() {
-            self.give_unclaimed();
-        }
     }
 
     /// Ends what other threads have closed, and resets whom they would have accepted.
@@ -355,10 +363,9 @@ impl SeatedWorker {
             return Rest::default();
         }
         let due = self.deadline.min(self.silo.stack_deadline()).since(Clock.now());
-        let longest = if self.has_lost { LOOK_AFTER_LINK } else { LONGEST_SLEEP };
         let mut fds = Vec::new();
         let nap = self.silo.link.arm(&mut |fd| fds.push(readable(fd.as_raw_fd())));
-        Rest { fds, timeout: due.min(nap).min(longest) }
+        Rest { fds, timeout: due.min(nap).min(self.longest_sleep()) }
     }
 
     /// Whether the last turn left something to do at once.
@@ -374,7 +381,7 @@ impl SeatedWorker {
     }
 }
 
-/// The longest sleep: a look at the link is due now and then.
+/// The longest sleep, where nothing is to be looked after sooner.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 struct Shared<T>(UnsafeCell<Option<T>>);
@@ -492,7 +499,8 @@ pub fn refuse(call: &'static str) -> Errno {
         return Errno(libc::EOPNOTSUPP);
     };
     if let Some(thread) = refusals::is_news(call) {
-        say(&format!("process {}: thread {thread} has called {call} {why}", std::process::id()));
+        let of = format!("{call} {}", TAKEN.load(Ordering::Relaxed));
+        place::say_once(&of, &format!("process {}: thread {thread} has called {call} {why}", std::process::id()));
     }
     Errno(libc::EOPNOTSUPP)
 }
@@ -500,7 +508,7 @@ pub fn refuse(call: &'static str) -> Errno {
 /// Makes this thread the worker, unless it is already.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where another thread is, `EUSERS` where all seats are others', `ENETDOWN` where there is
+/// `EOPNOTSUPP` where another thread is, `EUSERS` where too many wait for a seat, `ENETDOWN` where there is
 /// none for another reason: the operator was told why.
 pub fn become_worker() -> Result<()> {
     if HERE.get() {
@@ -513,8 +521,9 @@ pub fn become_worker() -> Result<()> {
     // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
     // program, and then calls on it fail.
     let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-    // A driver may have threads, too.
-    match deputy::without_signals(|| SeatedWorker::open(&place.terms, channel)) {
+    // A driver may have threads, too, which handle no signals. This one does while it waits for a seat.
+    let seat = seats::ask_for_seat(channel);
+    match seat.and_then(|seat| deputy::without_signals(|| SeatedWorker::open(&place.terms, seat))) {
         Ok(worker) => {
             // SAFETY: TAKEN was ours to take, so no thread has the worker, and none holds a reference.
             unsafe { *WORKER.0.get() = Some(worker) };

@@ -32,6 +32,8 @@ pub enum Ask {
     Listening,
     /// That the operator hears a sentence.
     Say(String),
+    /// The same, unless one of the same kind was said, which is named first.
+    SayOnce(String, String),
 }
 
 /// What was asked, and the descriptor that came with it.
@@ -75,6 +77,7 @@ pub fn ask(channel: BorrowedFd<'_>, ask: &Ask, descriptor: Option<BorrowedFd<'_>
         Ask::Refuse(epoch) => format!("refuse {epoch}"),
         Ask::Listening => "listening".to_owned(),
         Ask::Say(sentence) => format!("say {sentence}"),
+        Ask::SayOnce(kind, sentence) => format!("once {kind}: {sentence}"),
     };
     send(channel, &text, descriptor.as_slice())
 }
@@ -101,7 +104,7 @@ pub fn ask_for_link(channel: BorrowedFd<'_>) -> io::Result<(String, Vec<OwnedFd>
 /// that is so.
 ///
 /// # Errors
-/// As for [`ask_for_seat`].
+/// The keeper's refusal, which is [`io::ErrorKind::Other`], or the system's.
 pub fn take_over_seat(channel: BorrowedFd<'_>, seat: usize) -> io::Result<OwnedFd> {
     let Seat { held, .. } = ask_for(channel, &Ask::Heir(seat))?;
     Ok(held)
@@ -111,8 +114,8 @@ fn ask_for(channel: BorrowedFd<'_>, what: &Ask) -> io::Result<Seat> {
     let (own, other) = pair()?;
     ask(channel, what, Some(other.as_fd()))?;
     drop(other);
-    let (text, descriptors) =
-        receive_text(own.as_fd())?.ok_or_else(|| io::Error::other("the keeper of the link is gone"))?;
+    let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the keeper of the link is gone");
+    let (text, descriptors) = receive_text(own.as_fd())?.ok_or_else(gone)?;
     match text.split_once(' ').unwrap_or((&text, "")) {
         ("seat", text) => Ok(Seat { text: text.to_owned(), descriptors, held: own }),
         ("full", why) => Err(io::Error::new(io::ErrorKind::ResourceBusy, why.to_owned())),
@@ -153,6 +156,10 @@ pub fn receive(channel: BorrowedFd<'_>) -> io::Result<Option<Asked>> {
         ("refuse", epoch) => Ask::Refuse(epoch.parse().map_err(|_| unknown())?),
         ("listening", _) => Ask::Listening,
         ("say", sentence) => Ask::Say(sentence.to_owned()),
+        ("once", both) => {
+            let (kind, sentence) = both.split_once(": ").ok_or_else(unknown)?;
+            Ask::SayOnce(kind.to_owned(), sentence.to_owned())
+        }
         _ => return Err(unknown()),
     };
     Ok(Some(Asked { ask, descriptor: descriptors.pop() }))
@@ -239,9 +246,12 @@ mod tests {
     #[test]
     fn sentences_and_listeners_come_through() {
         let (program, keeper) = pair().unwrap();
+        let once = Ask::SayOnce("recv".to_owned(), "it was: refused".to_owned());
         ask(program.as_fd(), &Ask::Say("all is well".to_owned()), None).unwrap();
+        ask(program.as_fd(), &once, None).unwrap();
         ask(program.as_fd(), &Ask::Listening, Some(keeper.as_fd())).unwrap();
         assert_eq!(receive(keeper.as_fd()).unwrap().unwrap().ask, Ask::Say("all is well".to_owned()));
+        assert_eq!(receive(keeper.as_fd()).unwrap().unwrap().ask, once);
         let asked = receive(keeper.as_fd()).unwrap().unwrap();
         assert!(asked.ask == Ask::Listening && asked.descriptor.is_some());
         // What is longer than a message is cut, between characters.

@@ -30,7 +30,7 @@ mod ring;
 
 pub use link::SeatedLink;
 pub use memory::{QUEUES_MAX, SEATS_MAX, SharedMemory};
-pub use passing::{PassingCounters, seat_of_port};
+pub use passing::{LONGEST_PARKED, PassingCounters, seat_of_port};
 pub use queues::{CommonReceive, CommonTransmit, Held, QueueSet};
 
 #[cfg(test)]

@@ -78,6 +78,18 @@ impl<L: Link> SeatedLink<L> {
         ports.clone_into(&mut self.state.awaited);
     }
 
+    /// This process's program has just looked for what there is, and computes from now on, or waits for it
+    /// (`None`).
+    #[inline]
+    pub fn set_attended(&self, since: Option<Time>) {
+        self.state.memory.set_attended(self.state.own, since);
+    }
+
+    /// Whether a process is about to accept at a port, which has no seat yet.
+    pub fn awaits(&self, port: u16) -> bool {
+        self.state.awaits(port)
+    }
+
     /// Another seat that a connection may be left to, which nobody has accepted here.
     pub fn successor(&mut self, remote: SocketAddr, local: SocketAddr) -> Option<usize> {
         self.state.look_around();
@@ -104,7 +116,8 @@ impl<L: Link> SeatedLink<L> {
         true
     }
 
-    /// What another worker said to this one.
+    /// What another worker said to this one. Until it is heard nothing is read from the link: to be called
+    /// after each turn, and a turn to be taken after it.
     pub fn poll_message(&mut self) -> Option<Vec<u8>> {
         self.state.messages.pop_front()
     }
@@ -247,8 +260,11 @@ impl<R: Receive> Receive for SeatedRx<'_, R> {
         if !state.parked.is_empty() {
             state.take_parked(max.div_ceil(2));
         }
-        let room = max - state.behind.len().min(max);
-        self.read(now, room);
+        // What the link has may be about a connection that was just left to this seat.
+        if state.messages.is_empty() {
+            let room = max - state.behind.len().min(max);
+            self.read(now, room);
+        }
         self.state.straight + self.state.behind.len()
     }
 

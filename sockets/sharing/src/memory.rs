@@ -16,7 +16,7 @@ pub const SEATS_MAX: usize = 32;
 pub const QUEUES_MAX: usize = 32;
 
 /// What the memory begins with: "NEARSHR" and the version of all that is in it.
-const MAGIC: u64 = 0x4e45_4152_5348_5203;
+const MAGIC: u64 = 0x4e45_4152_5348_5204;
 
 /// Connections of a seat that are noted; the peers of others hear of its end when they next send.
 pub(crate) const FLOWS: usize = 1 << 16;
@@ -60,6 +60,9 @@ const SEAT_FLOWS: usize = 2;
 const SEAT_ARRIVED: usize = 16;
 /// It sleeps, or is about to.
 const SEAT_ASLEEP: usize = 32;
+/// When its program last looked for what there is, in the clock's nanoseconds; all bits while it waits
+/// for that.
+const SEAT_ATTENDED: usize = 33;
 const SEAT_WORDS: usize = 48;
 const AT_HINTS: usize = AT_SEAT + SEATS_MAX * SEAT_WORDS;
 const AT_DOORS: usize = AT_HINTS + HINTS;
@@ -275,6 +278,7 @@ impl SharedMemory {
             self.doors(seat, door).iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
         self.of_seat(seat, SEAT_ASLEEP).store(0, Ordering::Relaxed);
+        self.of_seat(seat, SEAT_ATTENDED).store(0, Ordering::Relaxed);
         self.of_seat(seat, SEAT_DOORS).store(0, Ordering::Relaxed);
         for queue in 0..QUEUES_MAX {
             Turn::BOTH.into_iter().for_each(|turn| self.end_turn(queue, turn, seat));
@@ -404,6 +408,17 @@ impl SharedMemory {
     #[inline]
     pub(crate) fn looked(&self, queue: usize) -> Time {
         Time::from_nanos(self.word(AT_QUEUES + queue * QUEUE_WORDS + QUEUE_LOOKED).load(Ordering::Relaxed))
+    }
+
+    /// A seat's program has just looked for what there is, or waits for it.
+    #[inline]
+    pub(crate) fn set_attended(&self, seat: usize, since: Option<Time>) {
+        self.of_seat(seat, SEAT_ATTENDED).store(since.map_or(u64::MAX, Time::as_nanos), Ordering::Relaxed);
+    }
+
+    /// When it last did.
+    pub(crate) fn attended(&self, seat: usize) -> Time {
+        Time::from_nanos(self.of_seat(seat, SEAT_ATTENDED).load(Ordering::Relaxed))
     }
 
     /// Tells a seat that the ring from another has news. Whether it sleeps, and is to be woken.

@@ -14,10 +14,14 @@ use wire::tcp::Flags;
 
 /// SYNs that wait for whoever is about to accept, at most; their senders send others again.
 const MOST_PARKED: usize = 256;
-/// And for how long: their senders have sent them again by then.
-const LONGEST_PARKED: Duration = Duration::from_secs(3);
+/// SYNs wait no longer for whoever is about to accept: their senders have sent them again by then.
+pub const LONGEST_PARKED: Duration = Duration::from_secs(3);
 /// Those that wait are looked after this often.
 pub(crate) const LOOK_AFTER_PARKED: Duration = Duration::from_millis(5);
+
+/// A program that has not looked for what there is for so long computes, or was stopped: new connections
+/// are for others, as long as there is one that does.
+const COMPUTES: Duration = Duration::from_millis(5);
 
 /// Flows that were left to others and are remembered, at most: their seats know them soon.
 pub(crate) const MOST_MOVED: usize = 4_096;
@@ -172,13 +176,24 @@ impl SeatState {
         seat == self.own || self.others.contains(&seat)
     }
 
+    /// Whether a seat's program waits, or does not compute for long.
+    fn is_attended(&self, seat: usize) -> bool {
+        self.now.since(self.memory.attended(seat)) < COMPUTES
+    }
+
     /// The seat that a new flow to a port is for: one of those that watch for it, or else of those
-    /// that have a listener, each as often as the others.
+    /// that have a listener, each as often as the others; those of programs that compute only where
+    /// all do.
     pub fn door(&self, hash: u64, port: u16, but: u64) -> Option<usize> {
         [Door::Watched, Door::Open].into_iter().find_map(|door| {
             let seats = (0..self.memory.seats())
                 .filter(|seat| but >> seat & 1 == 0 && self.is_there(*seat) && self.memory.has_door(*seat, door, port));
-            let bits = seats.fold(0u64, |bits, seat| bits | 1 << seat);
+            let all = seats.fold(0u64, |bits, seat| bits | 1 << seat);
+            let attended = (0..self.memory.seats()).filter(|seat| all >> seat & 1 != 0 && self.is_attended(*seat));
+            let bits = match attended.fold(0u64, |bits, seat| bits | 1 << seat) {
+                0 => all,
+                attended => attended,
+            };
             let place = ((hash >> 32) * u64::from(bits.count_ones())) >> 32;
             let rest = (0..place).fold(bits, |bits, _| bits & bits.wrapping_sub(1));
             (rest != 0).then(|| rest.trailing_zeros() as usize)
@@ -191,7 +206,9 @@ impl SeatState {
         if let Some(seat) = self.memory.hint(hash).filter(|seat| self.is_there(*seat)) {
             return seat;
         }
-        let here = self.keeps_new && self.memory.has_door(self.own, Door::Watched, tuple.local_port);
+        let here = self.keeps_new
+            && self.memory.has_door(self.own, Door::Watched, tuple.local_port)
+            && self.is_attended(self.own);
         let door = if here { Some(self.own) } else { self.door(hash, tuple.local_port, 0) };
         let Some(seat) = door else {
             // A flow that a seat began has a port that tells the seat.
@@ -352,12 +369,16 @@ impl SeatState {
         }
         let Kind::Segment(tuple, flags) = kind(frame) else { return false };
         let hash = self.hasher.hash(&tuple);
+        let was_here = note.visited >> self.own & 1 != 0;
         let visited = note.visited | 1 << self.own;
         let moved = self.moved.iter().find(|(of, _)| *of == hash).map(|(_, to)| *to);
         if moved.is_none() {
             self.memory.clear_hint(hash, self.own);
         }
-        let next = if let Some(to) = moved.filter(|to| visited >> to & 1 == 0 && self.others.contains(to)) {
+        // Who was left a connection has heard of it before whatever comes from here, if not yet when the
+        // segment was there.
+        let may_know = |to: &usize| !was_here || visited >> to & 1 == 0;
+        let next = if let Some(to) = moved.filter(|to| may_know(to) && self.others.contains(to)) {
             Some(to)
         } else if is_opening(flags) {
             self.door(hash, tuple.local_port, visited)
@@ -372,9 +393,14 @@ impl SeatState {
         true
     }
 
+    /// Whether a process is about to accept at a port. Where the keeper has no seat for it, nobody is to
+    /// wait for nothing.
+    pub fn awaits(&self, port: u16) -> bool {
+        self.awaited.contains(&port) && !self.memory.refuses()
+    }
+
     pub fn park(&mut self, port: u16, frame: &[u8], verified: bool) -> bool {
-        // Where the keeper has no seat for who would accept, its sender is not to wait for nothing.
-        if !self.awaited.contains(&port) || self.memory.refuses() {
+        if !self.awaits(port) {
             return false;
         }
         if self.parked.len() < MOST_PARKED {

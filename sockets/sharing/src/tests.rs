@@ -3,6 +3,7 @@
 use crate::link::SeatedLink;
 use crate::memory::{RING, SharedMemory};
 use crate::seat_of_port;
+use core::net::SocketAddr;
 use core::time::Duration;
 use link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
 use rustix::event::{EventfdFlags, eventfd};
@@ -187,6 +188,36 @@ fn new_flows_go_to_those_who_watch() {
     }
 }
 
+/// New flows are not for who computes, as long as another waits or looks now and then.
+#[test]
+fn who_computes_gets_no_new_flows() {
+    let scene = Scene::new();
+    let mut links: Vec<_> = (0..3).map(|seat| scene.seat(seat)).collect();
+    links[1].set_doors(&[(80, true)]);
+    links[2].set_doors(&[(80, true)]);
+    let mut given = |since: [Option<Time>; 2], from: u16| {
+        links[1].set_attended(since[0]);
+        links[2].set_attended(since[1]);
+        for port in from..from + 50 {
+            scene.send(segment(port, 80, Flags::SYN));
+            turn(&mut links[0], scene.now, Makes::Known);
+        }
+        let count = |link: &mut SeatedLink<WireLink>| {
+            core::iter::from_fn(|| Some(turn(link, scene.now, Makes::Known).len()).filter(|len| *len > 0))
+                .sum::<usize>()
+        };
+        let [_, one, other] = &mut links[..] else { panic!("three") };
+        [count(one), count(other)]
+    };
+    let (now, before) = (Some(scene.now), Some(Time::from_millis(900)));
+    assert_eq!(given([before, now], 1_000), [0, 50]);
+    assert_eq!(given([None, before], 2_000), [50, 0], "the first waits");
+    let both = given([before, before], 3_000);
+    assert!(both[0] > 5 && both[1] > 5 && both[0] + both[1] == 50, "there is nobody else: {both:?}");
+    let both = given([now, None], 4_000);
+    assert!(both[0] > 5 && both[1] > 5, "{both:?}");
+}
+
 /// A flow that nobody remembers is looked for from seat to seat, found, and not looked for again.
 #[test]
 fn strays_find_their_seat_once() {
@@ -210,6 +241,30 @@ fn strays_find_their_seat_once() {
     assert_eq!(turn(&mut links[0], scene.now, Makes::Stray), [(1_001, true)]);
     assert_eq!(turn(&mut links[2], scene.now, Makes::Stray), [(1_001, true)]);
     assert_eq!(turn(&mut links[1], scene.now, Makes::Stray), [(1_001, false)], "it resets");
+}
+
+/// Who is left a connection hears of it before any of its segments is looked at, whichever seat that came
+/// by.
+#[test]
+fn a_connection_that_is_left_is_heard_of_before_its_segments() {
+    let scene = Scene::new();
+    let (mut old, mut new) = (scene.seat(0), scene.seat(1));
+    new.set_doors(&[(80, true)]);
+    let (remote, local) = (SocketAddr::from(([10, 0, 0, 1], 1_000)), SocketAddr::from(([10, 0, 0, 2], 80)));
+    assert!(old.leave_to(1, remote, local, b"a connection"));
+    scene.send(segment(1_000, 80, Flags::ACK));
+    assert!(turn(&mut new, scene.now, Makes::Known).is_empty());
+    assert_eq!(new.poll_message().as_deref(), Some(&b"a connection"[..]));
+    assert_eq!(turn(&mut new, scene.now, Makes::Known), [(1_000, false)]);
+    // One that was looked for at the new one too early goes there again.
+    scene.send(segment(1_001, 80, Flags::ACK));
+    assert_eq!(turn(&mut new, scene.now, Makes::Stray), [(1_001, true)]);
+    assert!(old.leave_to(1, SocketAddr::new(remote.ip(), 1_001), local, b"another"));
+    assert_eq!(turn(&mut old, scene.now, Makes::Stray), [(1_001, true)]);
+    assert!(turn(&mut new, scene.now, Makes::Known).is_empty());
+    assert!(new.poll_message().is_some());
+    // It has ended there by now: the last one answers.
+    assert_eq!(turn(&mut new, scene.now, Makes::Stray), [(1_001, false)]);
 }
 
 /// Between two workers a SYN waits, if somebody is about to accept, and is not lost.

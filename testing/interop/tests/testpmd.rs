@@ -314,7 +314,7 @@ fn our_forwarder_returns_testpmds_frames_and_our_testers() {
             let peer = Testpmd { role: Role::Client, zero_copy: false, queues: 1, forward: Forward::Send([60, 4, 4]) };
             let peer = peer.start(&socket);
             // Its frames are three parts in as many buffers: some must have come by when it has run for a while.
-            std::thread::sleep(Duration::from_secs(3));
+            std::thread::sleep(Duration::from_secs(1));
             drop(peer);
             let said = forwarder.stop();
             let report: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|why| panic!("{why}: {said}"));
@@ -452,7 +452,7 @@ fn a_router_takes_the_routing_updates_of_rfc2544() {
 #[test]
 fn a_tester_that_is_killed_loses_no_record() {
     in_namespace(&[], || {
-        let soak: f64 = std::env::var("NEARSIDE_PACKET_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(4.0);
+        let soak: f64 = std::env::var("NEARSIDE_PACKET_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(2.0);
         let socket = socket("killed");
         let link = format!("memif:{},role=server", socket.display());
         let _forwarder = Running::start(&mut Nearside::command(["packet", "forward", "--link", &link]));

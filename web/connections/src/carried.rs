@@ -162,6 +162,8 @@ pub struct Unsent {
     pub stop: Option<Stop>,
     /// Because its client took too long.
     pub late: bool,
+    /// Its handler reads the body of its request, of which more is to come.
+    pub reads: bool,
 }
 
 impl CarriedTable {
@@ -242,7 +244,8 @@ impl Carried {
     pub(crate) fn unsent(&self) -> Unsent {
         let trails = self.trailers.as_ref().is_some_and(|lines| !lines.is_empty());
         let (head, body, ends) = (!self.heads.is_empty(), self.queued, self.trailers.is_some());
-        Unsent { head, body, ends, trails, stop: self.stop, late: self.late }
+        let reads = self.body.open && self.exchange.reads;
+        Unsent { head, body, ends, trails, stop: self.stop, late: self.late, reads }
     }
 
     pub(crate) fn take_head(&mut self) -> Option<QueuedHead> {

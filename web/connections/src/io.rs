@@ -293,7 +293,9 @@ impl Io for ConnectionIo<'_> {
             self.tell(id, ExchangeEvent::Room);
             return (self.freed(id), self.unsent(id));
         }
-        (core::mem::take(&mut one.body.free), one.unsent())
+        let (freed, mut unsent) = (core::mem::take(&mut one.body.free), one.unsent());
+        unsent.reads |= one.body.open && !self.handler.chooses_bodies();
+        (freed, unsent)
     }
 
     fn unsent(&self, id: ExchangeId) -> Unsent {

@@ -27,6 +27,9 @@ impl Http2 {
                     // Its client may send more of a body.
                     connection.give_back(number, freed, &mut scratch.out);
                 }
+                if waits.reads {
+                    connection.open_window(number, &mut scratch.out);
+                }
                 unsent = Some(waits);
                 if waits.head || waits.stop.is_some() {
                     send_head(connection, io, (number, id), scratch);

@@ -89,6 +89,18 @@ enum Step {
     Unexpected,
 }
 
+/// Bytes that mean nothing in a word, in quotes or not.
+const PLAIN: [bool; 256] = {
+    let mut plain = [true; 256];
+    let special = b" \t\r\n;{\\$\"'";
+    let mut at = 0;
+    while at < special.len() {
+        plain[special[at] as usize] = false;
+        at += 1;
+    }
+    plain
+};
+
 impl Word {
     /// With another byte, if it belongs to it.
     const fn with(self, byte: u8) -> Result<Self, Over> {
@@ -130,7 +142,9 @@ impl<'a> Lexer<'a> {
     pub fn next(&mut self) -> Result<Statement, (String, u32)> {
         let mut words = Vec::new();
         let mut state = State::Blank;
-        while let Some(&byte) = self.text.get(self.at) {
+        loop {
+            self.pass_plain(state);
+            let Some(&byte) = self.text.get(self.at) else { break };
             if let State::Word(word) = state
                 && self.at - word.from >= WORD_MAX
             {
@@ -172,6 +186,23 @@ impl<'a> Lexer<'a> {
             Text::Parameter => "unexpected end of parameter, expecting \";\"",
         };
         Err((what.to_owned(), self.line))
+    }
+
+    /// Passes what leaves `state` as it is: most bytes of a configuration.
+    fn pass_plain(&mut self, state: State) {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let first_other = |is_plain: fn(u8) -> bool| rest.iter().position(|byte| !is_plain(*byte));
+        let other = match state {
+            State::Word(Word { escaped: false, dollar: false, from, .. }) => {
+                let other = first_other(|byte| PLAIN[usize::from(byte)]);
+                // One that is too long is told at its last byte.
+                Some(other.unwrap_or(rest.len()).min(WORD_MAX.saturating_sub(self.at - from)))
+            }
+            State::Comment => first_other(|byte| byte != b'\n'),
+            State::Blank => first_other(|byte| matches!(byte, b' ' | b'\t' | b'\r')),
+            State::Word(_) | State::Behind => Some(0),
+        };
+        self.at += other.unwrap_or(rest.len());
     }
 
     /// Passes a block of Lua, whose `{` has been read, up to its `}`: braces in strings and
@@ -269,6 +300,9 @@ fn too_long(word: &[u8], quote: Option<u8>) -> String {
 }
 
 fn unescaped(word: &[u8]) -> Vec<u8> {
+    if !word.contains(&b'\\') {
+        return word.to_vec();
+    }
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;
     while let [byte, behind @ ..] = rest {

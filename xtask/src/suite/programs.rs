@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 /// Programs that take longest, by the names of their targets: they start first,
 /// so that none of them is left alone at the end.
-const LONGEST: [&str; 10] =
-    ["nginx", "seeds", "demo", "testpmd", "--doc", "takeover", "silos", "af_xdp", "bond", "simulations"];
+const LONGEST: [&str; 11] =
+    ["nginx", "pages", "seeds", "demo", "testpmd", "--doc", "takeover", "silos", "af_xdp", "bond", "simulations"];
 
 /// The names of arguments that choose targets: with them cargo takes no `--doc`.
 const TARGETS: [&str; 9] =

@@ -144,6 +144,21 @@ fn an_objective_is_written_as_it_is_read() {
     ] {
         assert_eq!(text.parse::<Objective>().unwrap().to_string(), written);
     }
-    assert_eq!(judge("max<1ms").to_string(), "max < 1.00 ms: 900 µs, met");
+    // Of ten requests one failed, for which the report calls its figures none.
+    assert_eq!(judge("max<1ms").to_string(), "max < 1.00 ms: 900 µs, met, which does not count");
     assert_eq!(judge("errors<10%").to_string(), "errors < 10 %: 10 %, not met");
+}
+
+/// Of a run in which nothing was measured nothing counts; where the generator was the limit, what failed does.
+#[test]
+fn what_is_met_in_a_result_that_is_none_does_not_count() {
+    let judged = |report: &Report, text: &str| text.parse::<Objective>().expect(text).judge(report);
+    let mut invalid = report(false);
+    let reason = |spoils| Reason { trust: Trust::No, spoils, what: "", sentence: String::new() };
+    invalid.verdict.reasons = vec![reason(Spoils::Rate)];
+    assert!(judged(&invalid, "p99<1s").met && !judged(&invalid, "p99<1s").counts);
+    assert!(judged(&invalid, "p99<1s").to_string().ends_with(", met, which does not count"));
+    assert!(judged(&invalid, "errors<500").counts && !judged(&invalid, "rate>1").counts);
+    invalid.verdict.reasons.push(reason(Spoils::All));
+    assert!(!judged(&invalid, "errors<500").counts);
 }

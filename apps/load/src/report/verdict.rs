@@ -1,6 +1,6 @@
 //! Whether the figures can be trusted, in one word, with the reasons.
 
-use super::{Report, Spoils, Warning};
+use super::{Report, Warning};
 use core::fmt;
 use serde::Serialize;
 use serde::ser::SerializeStruct;
@@ -31,6 +31,24 @@ impl Trust {
             Self::No => "INVALID",
         }
     }
+}
+
+/// The figure that a warning spoils, for it to be shown beside it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spoils {
+    /// All of them: the run was another than asked for.
+    All,
+    /// The rate.
+    Rate,
+    /// Latencies, all of them.
+    Latency,
+    /// The highest percentiles, and the longest latency.
+    Tail,
+    /// The uncorrected latencies.
+    Uncorrected,
+    /// Connections.
+    Connections,
 }
 
 /// Whether the figures of a report can be trusted.
@@ -77,6 +95,7 @@ impl Verdict {
 /// How much a warning speaks against figures, and what it is called.
 const fn weight(warning: &Warning) -> (Trust, &'static str) {
     match warning {
+        Warning::NotBegun { .. } => (Trust::No, "nothing measured"),
         Warning::NoResponses => (Trust::No, "no responses"),
         Warning::ClientSaturated { .. } => (Trust::No, "generator saturated"),
         Warning::LittlesLaw { .. } => (Trust::No, "figures contradict each other"),

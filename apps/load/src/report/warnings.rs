@@ -3,7 +3,7 @@
 //! Each warning has a threshold, a constant of this file, and says which
 //! figure it spoils.
 
-use super::{BusySource, Cpu, LittlesLaw, Ports, QUANTILES, Report};
+use super::{BusySource, Cpu, LittlesLaw, Ports, QUANTILES, Report, Spoils};
 use crate::figures::{Connections, Ended};
 use crate::grpc::GrpcStatus;
 use crate::plan::Reuse;
@@ -68,6 +68,11 @@ const STAMP_TOLERANCE: f64 = 0.1;
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Warning {
+    /// The run was ended before anything was measured.
+    NotBegun {
+        /// Responses in the warm-up.
+        responses: u64,
+    },
     /// Not one response came in the window.
     NoResponses,
     /// The generator's own core was the bottleneck, or close to it.
@@ -241,30 +246,16 @@ pub enum Warning {
     },
 }
 
-/// The figure that a warning spoils, for it to be shown beside it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Spoils {
-    /// All of them: the run was another than asked for.
-    All,
-    /// The rate.
-    Rate,
-    /// Latencies, all of them.
-    Latency,
-    /// The highest percentiles, and the longest latency.
-    Tail,
-    /// The uncorrected latencies.
-    Uncorrected,
-    /// Connections.
-    Connections,
-}
-
 impl Warning {
     /// The figure that it spoils.
     #[must_use]
     pub const fn spoils(&self) -> Spoils {
         match self {
-            Self::NoResponses | Self::Interrupted | Self::LoopNotFull { .. } | Self::LittlesLaw { .. } => Spoils::All,
+            Self::NotBegun { .. }
+            | Self::NoResponses
+            | Self::Interrupted
+            | Self::LoopNotFull { .. }
+            | Self::LittlesLaw { .. } => Spoils::All,
             Self::OutOfTime
             | Self::ClientSaturated { .. }
             | Self::ClientMaybeSaturated { .. }
@@ -309,11 +300,14 @@ impl Report {
                 no_route: paused.no_route,
             });
         }
-        if self.traffic.responses == 0 {
+        let not_begun = self.ended == Ended::Interrupted && self.window_ns == 0;
+        if not_begun {
+            found.push(Warning::NotBegun { responses: self.warm_up_phase.traffic.responses });
+        } else if self.traffic.responses == 0 {
             found.push(Warning::NoResponses);
         }
         found.extend(self.failure_warnings());
-        if self.oldest_in_flight_ns > self.latency.max_ns && self.in_flight > 0 {
+        if self.oldest_in_flight_ns > self.latency.max_ns && self.in_flight > 0 && !not_begun {
             found.push(Warning::Stalled { in_flight: self.in_flight, oldest_ns: self.oldest_in_flight_ns });
         }
         found.extend(self.schedule_warnings());
@@ -459,6 +453,12 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::NoResponses => f.write_str("no response came in the measured window"),
+            Self::NotBegun { responses } => {
+                write!(
+                    f,
+                    "nothing was measured: it was over before its warm-up was, in which {responses} responses came"
+                )
+            }
             Self::LittlesLaw { in_progress, measured } => write!(
                 f,
                 "rate × latency gives {measured:.2} requests in progress where {in_progress:.2} were counted: \

@@ -26,11 +26,15 @@ enum What {
     /// The exit status is 0 if what is expected came out, 2 if not, 130 after
     /// Ctrl-C (what was measured is kept), 1 if it failed.
     Run(RunArgs),
-    /// Turn the results in a folder into one page of HTML beside them
+    /// Turn results into one page of HTML beside them
     Report {
-        /// The folder
-        #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-        folder: PathBuf,
+        /// A folder of results, a result, or its page
+        #[arg(value_name = "FOLDER|FILE", value_hint = ValueHint::AnyPath)]
+        path: PathBuf,
+
+        /// Write the page to this file [default: report.html in the folder, or beside the file]
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        html: Option<PathBuf>,
     },
     /// Compare two results: effect, 95 % interval and verdict of each figure
     Compare(CompareArgs),
@@ -134,7 +138,7 @@ impl LabArgs {
             What::List => LabPlan::List,
             What::Schema { name } => LabPlan::Schema(name),
             What::Run(args) => LabPlan::Run(args.plan()?),
-            What::Report { folder } => LabPlan::Report(folder),
+            What::Report { path, html } => LabPlan::Report(path, html),
             What::Judge(args) => LabPlan::Judge(JudgePlan { files: args.files, link: args.link, json: args.json }),
             What::Compare(args) => LabPlan::Compare(ComparisonPlan {
                 before: ResultsSide::from(args.before.as_str()),

@@ -28,7 +28,7 @@ pub(in crate::args) struct RunArgs {
     ports: Vec<u16>,
 
     /// Workers that the program has, at most. There are seats at the link for four times as many, 32 at most, so that
-    /// new workers are there while old ones have connections; a process that finds none free in 10 s gets EUSERS
+    /// new workers are there while old ones have connections; a process that finds none free waits for one
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     workers: u8,
 

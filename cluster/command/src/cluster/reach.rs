@@ -63,22 +63,28 @@ impl Files for ClusterFiles<'_> {
         if self.folder.secrets.is_some() {
             return self.folder.secret(key);
         }
-        let SecretKey { secret, key } = key;
-        let path = format!("/api/v1/namespaces/{}/secrets/{secret}", self.namespace);
-        let found = self.client.call(Method::Get, &path, None).map_err(|why| match why {
-            ApiError::Refused { status: 404, .. } => {
-                format!("there is no secret {secret} in the namespace {}", self.namespace)
-            }
-            other => format!("the secret {secret}: {other}"),
-        })?;
-        let value = found["data"][key].as_str().ok_or_else(|| format!("the secret {secret} has no key {key}"))?;
-        let bytes = STANDARD.decode(value).map_err(|_| format!("the key {key} of the secret {secret} is no base64"))?;
-        let text = String::from_utf8(bytes);
-        let text = text.map_err(|_| format!("the key {key} of the secret {secret} is no UTF-8"))?;
-        Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+        secret_of(self.client, self.namespace, key)
     }
 
     fn data(&mut self, file: &str) -> Result<Vec<u8>, String> {
         self.folder.data(file)
     }
+}
+
+/// The value of a secret's key in a namespace.
+///
+/// # Errors
+/// Why it cannot be had; a sentence without its value.
+pub fn secret_of(client: &Client, namespace: &str, key: &SecretKey) -> Result<String, String> {
+    let SecretKey { secret, key } = key;
+    let path = format!("/api/v1/namespaces/{namespace}/secrets/{secret}");
+    let found = client.call(Method::Get, &path, None).map_err(|why| match why {
+        ApiError::Refused { status: 404, .. } => format!("there is no secret {secret} in the namespace {namespace}"),
+        other => format!("the secret {secret}: {other}"),
+    })?;
+    let value = found["data"][key].as_str().ok_or_else(|| format!("the secret {secret} has no key {key}"))?;
+    let bytes = STANDARD.decode(value).map_err(|_| format!("the key {key} of the secret {secret} is no base64"))?;
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| format!("the key {key} of the secret {secret} is no UTF-8"))?;
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
 }

@@ -1,6 +1,6 @@
 //! A test begun in a cluster, or gone on with where an earlier controller left it.
 
-use crate::args::{RunArgs, port_of};
+use crate::args::port_of;
 use crate::cluster::drive::Driven;
 use crate::cluster::pods::Pods;
 use cpu::Clock;
@@ -10,16 +10,43 @@ use messages::Token;
 use reconcile::{ClusterEvent, Meeting, Reconciler};
 use say::{Failure, eprintln};
 use spec::{Arranged, FieldError, LoadTest};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a test in a cluster is made of.
+#[derive(Clone, Copy)]
 pub struct ClusterTest<'a> {
-    pub asked: &'a RunArgs,
     pub test: &'a LoadTest,
     /// Its file.
     pub source: &'a str,
     pub namespace: &'a str,
+    /// The image, if that of the test is not to be taken.
+    pub image: Option<&'a str>,
+    /// The number of the object that the test is, if it is one.
+    pub owner: Option<&'a str>,
+    /// Where pods find this process.
+    pub found: Found<'a>,
+}
+
+/// Where pods find this process.
+#[derive(Clone, Copy)]
+pub enum Found<'a> {
+    /// At its own address towards the API server.
+    Own,
+    /// At this host and port, at which it listens.
+    At(&'a str),
+    /// At this host, and whichever port it listens at.
+    Host(&'a str),
+}
+
+/// What is to be known of a test that begins.
+pub enum Starting<'a> {
+    /// Another has its target.
+    Waits(&'a str),
+    /// An earlier controller began it.
+    Resumes,
+    /// Its pods may begin.
+    Begun,
 }
 
 /// A test whose pods are on their way.
@@ -36,12 +63,13 @@ impl ClusterTest<'_> {
     /// What of the test cannot be in a cluster.
     pub fn objects(&self, arranged: &Arranged, token: &str, controller: &str) -> Result<Manifests, Vec<FieldError>> {
         let contents = Contents { token, controller, request: &arranged.request, feed: arranged.feed.as_deref() };
-        let Self { asked, test, source, namespace } = *self;
-        objects(&Setting { test, source, namespace, image: asked.image.as_deref(), contents })
+        let Self { test, source, namespace, image, owner, .. } = *self;
+        objects(&Setting { test, source, namespace, image, owner, contents })
     }
 
     /// Waits for the target, and begins the test; none if somebody interrupts that. `manifests` are its objects but
-    /// for what workers are to know; the token is for them alone, and `holder` is a number that anybody may see.
+    /// for what workers are to know; the token is for them alone, and `holder` is a number that anybody may see. What
+    /// happens meanwhile is told.
     ///
     /// # Errors
     /// What the user is to know; nothing of it is left.
@@ -51,19 +79,24 @@ impl ClusterTest<'_> {
         manifests: Manifests,
         (token, holder): (Token, u64),
         interrupted: &AtomicBool,
+        tell: &mut dyn FnMut(Starting<'_>),
     ) -> Result<Option<Started>, Failure> {
         let own = client.own_address()?;
         let workers = self.test.workers;
         let objects = Reconciler::new(self.namespace, manifests, holder, workers, Clock.now());
         let mut driven = Driven::new(objects, client);
-        let mut beginning = Beginning { test: self, own, arranged, interrupted, token, listener: None, failure: None };
+        let mut beginning =
+            Beginning { test: self, own, arranged, interrupted, token, listener: None, failure: None, tell };
         let mut begun = false;
         driven.run(|objects, event| {
             begun = event == Some(ClusterEvent::Begun);
             beginning.on_event(objects, event);
             begun
         });
-        let Beginning { token, listener, failure, .. } = beginning;
+        let Beginning { token, listener, failure, tell, .. } = beginning;
+        if begun {
+            tell(Starting::Begun);
+        }
         match listener.filter(|_| begun) {
             Some(listener) => Ok(Some(Started { token, listener, pods: Pods::look(driven, workers)? })),
             None => {
@@ -86,18 +119,16 @@ struct Beginning<'a> {
     token: Token,
     listener: Option<TcpListener>,
     failure: Option<String>,
+    tell: &'a mut dyn FnMut(Starting<'_>),
 }
 
 impl Beginning<'_> {
     fn on_event(&mut self, objects: &mut Reconciler, event: Option<ClusterEvent>) {
-        let quiet = self.test.asked.quiet;
         match event {
-            Some(ClusterEvent::Waits { holder }) if !quiet => {
-                eprintln!("waiting    another test has this target: {holder}");
-            }
+            Some(ClusterEvent::Waits { holder }) => (self.tell)(Starting::Waits(&holder)),
             Some(ClusterEvent::Holds { known }) => {
-                if known.is_some() && !quiet {
-                    eprintln!("resuming   an earlier controller began this test");
+                if known.is_some() {
+                    (self.tell)(Starting::Resumes);
                 }
                 match self.meet(known) {
                     Ok(manifests) => objects.make(manifests, Clock.now()),
@@ -116,8 +147,10 @@ impl Beginning<'_> {
 
     /// Listens where workers look for their controller; answers the objects that tell them of it.
     fn meet(&mut self, known: Option<Meeting>) -> Result<Manifests, String> {
-        let place = known.as_ref().map(|known| known.controller.as_str()).or(self.test.asked.address.as_deref());
-        let (listener, place) = listen(place, self.own)?;
+        let (listener, place) = match &known {
+            Some(known) => listen_again(&known.controller, self.test.found, self.own)?,
+            None => listen(self.test.found, self.own)?,
+        };
         self.listener = Some(listener);
         if let Some(Meeting { token, .. }) = known {
             self.token = token;
@@ -128,18 +161,38 @@ impl Beginning<'_> {
 }
 
 /// Listens where workers look for their controller, and says where that is: as it is said, or at an own address.
-fn listen(place: Option<&str>, own: IpAddr) -> Result<(TcpListener, String), String> {
-    let port = match place {
-        None if own.is_loopback() => {
+fn listen(found: Found<'_>, own: IpAddr) -> Result<(TcpListener, String), String> {
+    let port = match found {
+        Found::Own if own.is_loopback() => {
             let why = "the cluster is asked through this machine itself: --address HOST:PORT says where pods find it";
             return Err(why.to_owned());
         }
-        None => 0,
-        Some(place) => port_of(place)?,
+        Found::Own | Found::Host(_) => 0,
+        Found::At(place) => port_of(place)?,
     };
+    let (listener, port) = listen_at(port, own)?;
+    let place = match found {
+        Found::Own => SocketAddr::new(own, port).to_string(),
+        Found::At(place) => place.to_owned(),
+        Found::Host(host) => format!("{host}:{port}"),
+    };
+    Ok((listener, place))
+}
+
+/// The same where workers look for an earlier controller already.
+fn listen_again(place: &str, found: Found<'_>, own: IpAddr) -> Result<(TcpListener, String), String> {
+    // An address that this process has said to be its own was another's.
+    let theirs = place.parse::<SocketAddr>().map(|theirs| theirs.ip());
+    if matches!(found, Found::Own) && theirs.is_ok_and(|theirs| theirs != own) {
+        return Err(format!("its workers look for an earlier controller at {place}, and this one is at {own}"));
+    }
+    let (listener, _) = listen_at(port_of(place)?, own)?;
+    Ok((listener, place.to_owned()))
+}
+
+fn listen_at(port: u16, own: IpAddr) -> Result<(TcpListener, u16), String> {
     let any: IpAddr = if own.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let listener = TcpListener::bind((any, port)).map_err(|why| format!("cannot listen on port {port}: {why}"))?;
     let port = listener.local_addr().map_err(|why| why.to_string())?.port();
-    let place = place.map_or_else(|| std::net::SocketAddr::new(own, port).to_string(), str::to_owned);
-    Ok((listener, place))
+    Ok((listener, port))
 }

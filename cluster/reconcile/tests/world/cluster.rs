@@ -139,6 +139,7 @@ impl Cluster {
                 self.jobs.entry(uid(&found)).or_insert((false, now, None));
                 Ok(self.put(path.to_owned(), found))
             }
+            Method::Apply => panic!("nobody applies"),
             Method::Delete => {
                 let found = self.objects.get(path).ok_or_else(missing)?;
                 if object()["preconditions"]["uid"] != found["metadata"]["uid"] {

@@ -460,7 +460,14 @@ impl Test {
 
     fn objects(&self, token: &Token, place: &str) -> Manifests {
         let contents = Contents { token: token.text(), controller: place, request: "{}\n", feed: None };
-        let setting = ObjectsSetting { test: &self.spec, source: &self.text, namespace: "load", image: None, contents };
+        let setting = ObjectsSetting {
+            test: &self.spec,
+            source: &self.text,
+            namespace: "load",
+            image: None,
+            owner: None,
+            contents,
+        };
         objects(&setting).expect("it can be")
     }
 }

@@ -126,3 +126,58 @@ fn the_connections_window_is_given_back_whoever_reads() {
     world.offer(&data(1, &piece, false));
     assert_eq!(world.given(), [(0, 1 << 20)]);
 }
+
+/// Where less than a first window may come before a body is read (`http2_body_preread_size`), who does not know that
+/// yet is to ask again, and whose body is read may send as much as others.
+#[test]
+fn a_window_that_begins_small_opens_for_whoever_reads() {
+    for small in [0, 1, 1_000] {
+        let mut world = World::new();
+        world.server.settings.window = small;
+        world.post(1);
+        assert_eq!(world.resets(), [(1, ErrorCode::REFUSED_STREAM)], "{small}");
+        world.get(3);
+        assert_eq!(world.resets(), [], "one without a body is taken");
+        world.offer(&frame_of(Kind::Settings, frame::ACK, 0, &[]));
+        world.post(5);
+        let mut out = Vec::new();
+        world.server.open_window(5, &mut out);
+        world.server.open_window(5, &mut out);
+        world.out = out;
+        assert_eq!(world.given(), [(5, 65_536 - small)], "{small}, once");
+        assert!(matches!(&world.offer(&data(5, &[1; 16_384], true))[..], [Seen::Body { ends: true, .. }]));
+        world.server.reset(5, ErrorCode::NO_ERROR, &mut Vec::new());
+        assert_eq!(world.server.grown, 0);
+    }
+    // However many are read at once, each has some.
+    let mut world = World::new();
+    world.server.settings.window = 0;
+    world.offer(&frame_of(Kind::Settings, frame::ACK, 0, &[]));
+    let streams: Vec<u32> = (1..201).step_by(2).collect();
+    for stream in &streams {
+        world.post(*stream);
+    }
+    streams.iter().for_each(|stream| world.server.open_window(*stream, &mut world.out));
+    let given = world.given();
+    assert_eq!(given.len(), streams.len());
+    assert!(given.iter().all(|(_, bytes)| *bytes >= 16 << 10), "{given:?}");
+}
+
+/// What was on its way to streams that were reset is passed over, however many they were (RFC 9113 section 5.1).
+#[test]
+fn what_comes_for_streams_that_were_reset_ends_nothing() {
+    let mut world = World::new();
+    for stream in (1..201).step_by(2) {
+        world.post(stream);
+    }
+    for stream in (1..201).step_by(2) {
+        world.server.reset(stream, ErrorCode::NO_ERROR, &mut Vec::new());
+    }
+    for _ in 0..8 {
+        for stream in (1..201).step_by(2) {
+            assert_eq!(world.offer(&data(stream, &[1; 1_000], false)), [], "{stream}");
+        }
+    }
+    assert_eq!(world.resets(), []);
+    world.get(201);
+}

@@ -3,9 +3,9 @@
 use super::{Memory, UpstreamConnection, UpstreamFault, UpstreamTold};
 use crate::error::ErrorCode;
 use crate::flood::Flood;
-use crate::head::is_plain_name;
 use core::ops::ControlFlow;
 use hpack::HeaderField;
+use semantics::scan::is_lower_token;
 use std::borrow::Cow;
 
 /// What is known of a section as its fields come.
@@ -39,7 +39,7 @@ impl SectionReader<'_> {
             }
             .into());
         }
-        if !is_plain_name(name) || value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
+        if !is_lower_token(name) || value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
             return Err(shown("upstream sent invalid header: ", name, value));
         }
         if name == b"content-length" && !self.is_trailers {

@@ -198,7 +198,7 @@ impl<'a> Stand<'a> {
 }
 
 /// An error if the generator's report tells of one.
-pub(super) fn check(report: &str) -> Result<(), BenchError> {
+pub(crate) fn check(report: &str) -> Result<(), BenchError> {
     let begin = report.find('{').ok_or("nearside load gave no report")?;
     let report: Value = serde_json::from_str(&report[begin..]).map_err(|_| "nearside load gave no whole report")?;
     let errors = report["errors"].as_object().ok_or("nearside load's report tells no errors")?;

@@ -7,6 +7,7 @@ use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
 use crate::runs::{ArmResults, Check, Direction, Figure, Run, RunVerdict};
 use demo::child::{Interrupt, Program};
 use demo::scratch::Scratch;
+use environment::without_headers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -184,6 +185,14 @@ impl Procedure for Command {
 
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
         let side = &self.settings.arms[arm];
+        // It is kept, and a program that complains may repeat what it was given.
+        self.measure(side, setting).map_err(|why| without_headers(&why.to_string(), &side.command).into())
+    }
+}
+
+impl Command {
+    /// Runs one side once.
+    fn measure(&self, side: &CommandSide, setting: &Setting) -> Result<Run, Failure> {
         let mut words = vec!["env".to_owned(), format!("NEARSIDE_LAB_SEED={}", setting.seed)];
         words.extend(side.command.iter().cloned());
         let program = Program { name: &side.command[0].replace('/', "-"), netns: None, core: None, words };

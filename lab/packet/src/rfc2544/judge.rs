@@ -26,6 +26,9 @@ pub fn verdict(method: &Method, pause: &PauseFrames) -> Validity {
     if !method.is_over() {
         verdict.lacks("it was stopped");
     }
+    if method.results().is_empty() {
+        verdict.fails("nothing was measured: no size came to its end");
+    }
     shortened(settings, &mut verdict);
     left_out(settings, &mut verdict);
     if settings.line_rate.is_none() {

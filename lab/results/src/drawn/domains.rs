@@ -1,7 +1,7 @@
 //! A machine's domains as a picture: cores, memory, interfaces and disks where they are, links of
 //! PCI Express beside what they could be, and what was measured from each domain to the memory of each.
 
-use super::cells::{list, number, ranges, text, texts};
+use crate::cells::{list, number, ranges, text, texts};
 use figures::{many, seconds, si};
 use pages::{PlaceFrame, Placed, Places};
 use serde_json::Value;

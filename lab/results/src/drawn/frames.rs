@@ -1,7 +1,8 @@
 //! Pages of trials of frames, alone or beside backgrounds, of one run or of several over each other.
 
 use super::ReadResult;
-use super::cells::{expected, list};
+use super::method::{FORWARDER, PORT};
+use crate::cells::{expected, list, table, texts, values};
 use crate::measurement::ResultError;
 use crate::packet;
 use ::packet::kept::Kept;
@@ -29,17 +30,22 @@ pub fn runs(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
         let name = |name: String| if name.is_empty() { "the trial".to_owned() } else { name };
         runs.extend(found.into_iter().map(|(own, kept)| (format!("{before}{}", name(own)), kept)));
         page.figure(expected("What was expected", list(whole, "/expectations"), "/expectation", "NOT MET"));
+        page.tell(PagePart::List(texts(whole, "/told")));
         if whole["forwarder"].is_object() {
-            page.tell(PagePart::Whole("The forwarder".to_owned(), format!("{:#}", whole["forwarder"])));
+            page.tell(table("The forwarder: frames by link", PORT, list(whole, "/forwarder/ports")));
+            page.tell(values("The forwarder", FORWARDER, &whole["forwarder"]));
         }
     }
     for (name, kept) in &runs {
         run(page, name, kept);
     }
-    let lanes = || runs.iter().flat_map(|(_, kept)| &kept.result.lanes);
+    // What did not come to its end lacks frames by its end, and no device lost them.
+    let whole: Vec<_> = runs.iter().filter(|(_, kept)| kept.result.complete).collect();
+    let lanes = || whole.iter().flat_map(|(_, kept)| &kept.result.lanes);
     let (lost, offered): (u64, u64) = (lanes().map(LaneResult::lost).sum(), lanes().map(LaneResult::offered).sum());
     let (part, all) = (share(lost as f64 / offered.max(1) as f64), grouped(offered));
     page.head.answer.push(match lost {
+        _ if whole.is_empty() => "Whether frames were lost is not known: it did not come to its end".to_owned(),
         0 => format!("No frame was lost of {all}"),
         _ => format!("{} of {all} frames were lost ({part})", grouped(lost)),
     });
@@ -57,14 +63,15 @@ fn run(page: &mut Page, name: &str, kept: &Kept) {
     if let Some(why) = void(kept) {
         page.figure(PagePart::Text(format!("Does not count: {why}.")));
     }
-    for mut rows in [latencies(&kept.result, kept.threshold_ns), frames(&kept.result)] {
+    let tables = [("Latency", latencies(&kept.result, kept.threshold_ns)), ("Frames", frames(&kept.result))];
+    for (caption, mut rows) in tables {
         // A row is named by its stream and its way together.
         rows[0].remove(1);
         for row in &mut rows[1..] {
             let way = row.remove(1);
             row[0] = format!("{} {way}", row[0]);
         }
-        page.figure(PageTable::headed("", rows));
+        page.figure(PageTable::headed(caption, rows));
     }
     page.figure(PagePart::List(notes(&kept.result)));
     let (seconds, links) = (kept.result.seconds, kept.links.join(" and "));
@@ -92,8 +99,9 @@ fn curves(page: &mut Page, runs: &[(String, Kept)]) {
     page.curve(Chart::by_percentile("Latency by percentile", percentiles.collect()));
     let ends = || drawn.iter().map(|(.., latency)| (latency.min_ns.max(1) as f64, latency.max_ns.max(1) as f64));
     let (from, to) = ends().fold((f64::INFINITY, 1.0), |all, one| (f64::min(all.0, one.0), f64::max(all.1, one.1)));
+    let step = (to / from).ln() / BINS;
     let bins = |(name, counts, latency): &(String, bool, &LatencyDistribution)| {
-        Series::new(name, bins(latency, from, (to / from).ln() / BINS)).counting(*counts)
+        Series::new(name, bins(latency, from, step)).counting(*counts).of_bins(step.exp())
     };
     let samples = Axis { scale: AxisScale::Logarithmic, ..Axis::counts("samples, in steps of equal ratio") };
     let bins = drawn.iter().map(bins).collect();

@@ -1,11 +1,11 @@
 //! Pages of machines: their noise, what they did over time, their settings, their topology.
 
 use super::ReadResult;
-use super::cells::{curve, list, number, pairs, ranges, table, text, texts};
+use crate::cells::{curve, list, number, pairs, ranges, table, text, texts};
 use crate::measurement::ResultError;
 use figures::{digits, grouped, many, seconds, si};
 use pages::{Axis, AxisScale, Bar, Chart, Page, PagePart, PageTable, Series, Tone};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use watch::{Change, Figure, Sample, SampleReader, Saturation};
 
@@ -21,6 +21,9 @@ const WORST: &str = "at, s: at_seconds digits; long: nanos ns; it went to: cause
 pub fn noise(page: &mut Page, whole: &Value) {
     let cores = list(whole, "/cores");
     let of = |path: &'static str| cores.iter().filter_map(move |core| number(core, path));
+    if of("/seconds").fold(0.0, f64::max) <= 0.0 {
+        return page.tell(PagePart::List(texts(whole, "/notes")));
+    }
     page.head.answer.push(format!(
         "{} of {} and longer on {}, the longest {}",
         many(of("/gaps").sum::<f64>() as u64, "gap"),
@@ -36,7 +39,7 @@ pub fn noise(page: &mut Page, whole: &Value) {
         expected.push(vec![bound, verdict]);
     }
     page.figure(PageTable::new("What was expected", &["", "verdict"]).with(expected));
-    page.figure(table("", CORE, cores));
+    page.figure(table("Cores", CORE, cores));
     for core in cores {
         let name = format!("Core {}", text(core, "/core"));
         page.figure(table(&format!("{name}: what its gaps went to"), CAUSE, list(core, "/causes")));
@@ -44,7 +47,7 @@ pub fn noise(page: &mut Page, whole: &Value) {
     }
     let line = |core: &Value| {
         let name = format!("core {}", text(core, "/core"));
-        curve(name, list(core, "/histogram"), ["/from_nanos", "/gaps"], |_| true)
+        curve(name, list(core, "/histogram"), ["/from_nanos", "/gaps"], |_| true).of_bins(2.0)
     };
     let gaps = Axis { scale: AxisScale::Logarithmic, ..Axis::counts("gaps") };
     let lines = cores.iter().map(line).collect();
@@ -67,6 +70,10 @@ const DRAWN: usize = 4;
 /// A machine over time.
 pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
     let changes = changes(&all[0].text)?;
+    // Of one sample there is nothing to be said.
+    if changes.is_empty() {
+        return Ok(());
+    }
     let mut saturation = Saturation::default();
     changes.iter().for_each(|change| saturation.on_change(change));
     page.head.answer.push(saturation.words());
@@ -74,9 +81,12 @@ pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError>
     let began = changes.first().map_or(0, |change| change.unix_ms);
     let value = |change: &Change, key: &str| change.machine.get(key)?.value();
     let row = |(key, name): (&str, &str)| {
-        let values: Vec<f64> = changes.iter().filter_map(|change| value(change, key)).collect();
+        let spans = changes.iter().filter_map(|change| Some((value(change, key)?, change.seconds)));
+        let (values, seconds): (Vec<f64>, Vec<f64>) = spans.unzip();
         let (least, most) = values.iter().fold((f64::INFINITY, 0.0), |(low, high), one| (one.min(low), one.max(high)));
-        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        // Over time, as comparisons have it: intervals may be of any length.
+        let whole = values.iter().zip(&seconds).map(|(value, seconds)| value * seconds).sum::<f64>();
+        let mean = whole / seconds.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let told = [mean, least, most].map(|value| if value < 1e5 { digits(value) } else { si(value, "") });
         let intervals = grouped(values.len() as u64);
         (!values.is_empty()).then(|| [vec![name.to_owned()], told.into(), vec![intervals]].concat())
@@ -178,7 +188,7 @@ const WAY: &str = "content is: way; reads, B/s: reads B; writes, B/s: writes B; 
 
 const PASS: &str = "pass: pass; memory, B/s: memory B; crossing, B/s: crossing B";
 
-const CARRIER: &str = "part: part; which: name; asked, B/s: asked B; carries, B/s: carries B; from: from; \
+const CARRIER: &str = "part: part; which: name; asked, B/s: asked B; carries, B/s: carried B; from: from; \
                        full at: full_at_bits bit/s";
 
 const CROSSING: &str = "siloed: siloed; at worst: worst digits; expected: expected digits; : why_not";
@@ -194,7 +204,14 @@ pub fn budget(page: &mut Page, whole: &Value) {
     for (colour, way) in list(whole, "/ways").iter().enumerate() {
         let name = text(way, "/way");
         page.figure(table(&format!("{name}: passes over memory"), PASS, list(way, "/passes")));
-        page.figure(table(&format!("{name}: what carries it, the fullest first"), CARRIER, list(way, "/loads")));
+        let loads = list(way, "/loads").iter().map(|load| {
+            let carried = if load["carries"].is_null() { json!("not known") } else { load["carries"].clone() };
+            let mut load = load.clone();
+            load.as_object_mut().into_iter().for_each(|load| drop(load.insert("carried".to_owned(), carried.clone())));
+            load
+        });
+        let loads: Vec<Value> = loads.collect();
+        page.figure(table(&format!("{name}: what carries it, the fullest first"), CARRIER, &loads));
         for part in list(way, "/loads") {
             if let Some(rate) = number(part, "/full_at_bits") {
                 let part = format!("{name}: {} {}", text(part, "/part"), text(part, "/name"));

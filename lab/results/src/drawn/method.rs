@@ -1,6 +1,6 @@
 //! Pages of RFC 2544, of searches, of devices and of a device's settings, of forwarders.
 
-use super::cells::{counted, curve, curves, list, number, object, table, text, texts, texts_of, values};
+use crate::cells::{counted, curve, curves, list, number, object, table, text, texts, texts_of, values};
 use figures::{digits, grouped, seconds, si};
 use pages::{Axis, AxisScale, Bar, Chart, Page, PagePart, PageTable, Series};
 use serde_json::{Value, json};
@@ -71,6 +71,11 @@ fn trials(all: Vec<Value>) -> PageTable {
 const GOAL: &str = "goal: goal/name; passes: lower /s; fails: upper /s; \
                     conditional throughput: conditional_throughput /s";
 
+/// What the tester could do, and what the device gave back of it.
+const TESTER: &str = "highest rate sent: highest_sent /s; highest rate received: highest_received /s; \
+                      sent on time: sendable /s; MRR: mrr/mean /s; its deviation: mrr/deviation /s; \
+                      soak, load: soak/load /s; its deviation: soak/deviation /s";
+
 /// A search for rates.
 pub fn search(page: &mut Page, whole: &Value) {
     let found = list(whole, "/found");
@@ -82,6 +87,8 @@ pub fn search(page: &mut Page, whole: &Value) {
         Some(format!("{}: {least}{}", text(found, "/goal/name"), si(number(found, "/lower")?, "frames/s")))
     };
     page.head.answer.extend(answered.filter_map(answer));
+    page.figure(values("The tester, frames/s of each direction", TESTER, whole));
+    page.tell(PagePart::List(texts(whole, "/told")));
     let loss = |trial: &Value| {
         let of = |path: &str| (0..2).filter_map(|lane| number(trial, &format!("/lanes/{lane}/{path}"))).sum::<f64>();
         let lost = 100.0 * of("lost") / of("offered").max(1.0);
@@ -92,6 +99,7 @@ pub fn search(page: &mut Page, whole: &Value) {
     let lost = Axis::new("% lost, both directions", AxisScale::Linear, digits);
     let rate = Axis::counts("frames/s of each direction, asked for");
     page.curve(Chart::new("Loss by rate", rate, lost, vec![trials_lost]));
+    page.tell(object("Pause frames", whole, "/pause_frames"));
     page.tell(trials(list(whole, "/trials").iter().map(|trial| json!({ "trial": trial })).collect()));
     page.tell(object("What was sent", whole, "/stream"));
 }
@@ -109,6 +117,12 @@ pub fn devices(page: &mut Page, whole: &Value) {
     }
     let caption = format!("Frames of {} bytes, both directions at once; rates of each", text(whole, "/bytes"));
     page.figure(table(&caption, DEVICE, devices.clone()));
+    let against = devices.clone().flat_map(|device| {
+        let reasons = list(device, "/search/reasons").iter().chain(list(device, "/spoilt"));
+        reasons.map(|why| format!("{}: {}", text(device, "/device"), text(why, "")))
+    });
+    page.tell(PagePart::Text(text(whole, "/told")));
+    page.tell(PagePart::List(against.collect()));
     let mut bars = |title: &str, label: &str, format: fn(f64) -> String, of: &[(&str, &str)]| {
         let mut bars = Vec::new();
         for device in devices.clone() {
@@ -127,29 +141,42 @@ pub fn devices(page: &mut Page, whole: &Value) {
     bars("Latency of a probe", "one way, the worse direction", seconds, &times);
 }
 
-const POINT: &str = "setting: point; received: rate /s; ratio: ratio digits; interval: interval; \
-                     CPU of a frame, ns: cpu_ns digits; energy of a frame, µJ: energy_uj digits; missing: missing";
+const POINT: &str = "setting: point; rounds: rounds count; asked for: asked /s; sent: sent /s; received: rate /s; \
+                     ratio: ratio factor; interval: interval factor; CPU of a frame, ns: cpu_ns digits; \
+                     energy of a frame, µJ: energy_uj digits; missing: missing";
 
 /// A device's settings, one changed at a time.
 pub fn factors(page: &mut Page, whole: &Value) {
     let points = list(whole, "/points");
-    page.figure(table("Medians; ratio to the first line's, by rounds", POINT, points));
+    let verdict = |point: &Value| match (point["missing"].is_null(), point["spoilt"].as_str()) {
+        (false, _) => "missing".to_owned(),
+        (true, Some(why)) => counted(why),
+        (true, None) => "counts".to_owned(),
+    };
+    let table = table("Medians; ratio to the first line's, by rounds", POINT, points);
+    page.figure(table.judged(points.iter().map(verdict)));
+    // A ratio is as good as the first line that it is to.
+    let is_sound = |point: &Value| point["spoilt"].is_null();
+    let first = points.first().is_none_or(is_sound);
     let bar = |point: &Value| {
         let ends = number(point, "/interval/0").zip(number(point, "/interval/1"));
-        Bar::ratio(text(point, "/point"), number(point, "/ratio"), ends, "")
+        let bar = Bar::ratio(text(point, "/point"), number(point, "/ratio"), ends, "")?;
+        Some(Bar { counts: first && is_sound(point), ..bar })
     };
     let bars: Vec<Bar> = points.iter().filter_map(bar).collect();
     page.curve(PageTable::ratios("Frames received, for one of the first line's", &bars, None));
-    page.tell(values("", "rounds: rounds count; energy is missing: energy_missing", whole));
+    page.tell(values("", "rounds asked for: rounds count; energy is missing: energy_missing", whole));
 }
 
-const PORT: &str = "link: link; received: totals/rx_packets count; dropped before: totals/rx_dropped count; \
+/// Of a forwarder's link.
+pub const PORT: &str = "link: link; received: totals/rx_packets count; dropped before: totals/rx_dropped count; \
                     sent: totals/tx_packets count; dropped after: totals/tx_dropped count; \
                     too long: refused/too_long count; no route: refused/no_route count; \
                     hops used up: refused/expired count; bad IP sum: refused/bad_ip_checksum count; \
                     bad TCP or UDP sum: refused/bad_l4_checksum count; taken by the mode: refused/consumed count";
 
-const FORWARDER: &str = "mode: mode; frames at a time, at most: burst count; threads: threads count; \
+/// Of a forwarder.
+pub const FORWARDER: &str = "mode: mode; frames at a time, at most: burst count; threads: threads count; \
                          it ran for: duration_ns ns; busy cycles for each frame: cycles_per_packet digits; \
                          busy cycles: cycles/busy count; all cycles: cycles/total count";
 

@@ -3,8 +3,10 @@
 use super::verdict;
 use crate::comparison::{FigureCompared, MARGIN, SidesCompared};
 use crate::measurement::{KnownResult, Worth};
+use crate::read::{SIDES, whole_of};
 use environment::{Fingerprint, ResultOrigin};
-use pages::{Bar, Page, PageHead, PagePart, PageTable};
+use pages::{Bar, Page, PageHead, PagePart, PageTable, quoted};
+use serde_json::Value;
 
 /// The page of a comparison, with the results of both sides in it, as they stand in `texts`.
 #[must_use]
@@ -15,10 +17,21 @@ pub fn compared(
     texts: [Vec<String>; 2],
 ) -> Page {
     let (unlike, differs): (Vec<_>, Vec<_>) = sides.unlike.iter().partition(|one| one.matters);
-    let worth = |one: &&KnownResult| one.verdict.as_ref().map_or(Worth::Partial, |own| own.worth);
-    let worst = before.iter().chain(after).max_by_key(worth);
-    let mut verdict = worst.map_or_else(|| super::not_judged("there is nothing to compare"), verdict);
+    let wholes: Vec<Value> = texts.iter().flatten().map(|text| whole_of(text)).collect();
+    let all = || before.iter().chain(after).zip(&wholes);
+    let worth = |(one, _): &(&KnownResult, &Value)| one.verdict.as_ref().map_or(Worth::Partial, |own| own.worth);
+    let worst = all().max_by_key(worth);
+    let mut verdict =
+        worst.map_or_else(|| super::not_judged("there is nothing to compare"), |(one, whole)| verdict(one, whole));
     verdict.reasons = sides.doubts.clone();
+    if let Some(why) = sides.undecided() {
+        if verdict.word == Worth::Complete.word() {
+            verdict.word = Worth::Partial.word().to_owned();
+        }
+        if !verdict.reasons.contains(&why) {
+            verdict.reasons.push(why);
+        }
+    }
     verdict.unless_alike(unlike.iter().map(ToString::to_string));
     let names = |side: &[KnownResult]| side.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
     let mut page = Page::new(PageHead {
@@ -42,8 +55,15 @@ pub fn compared(
     let bar = |one: &FigureCompared| Some(Bar { counts, ..Bar::ratio(sides.name(one), one.ratio, one.interval, "")? });
     let bars: Vec<Bar> = sides.figures.iter().filter_map(bar).collect();
     page.curve(PageTable::ratios("After ÷ before", &bars, Some((1.0 - MARGIN, 1.0 + MARGIN))));
-    page.tell(PagePart::List(differs.iter().map(|one| format!("differs: {one}")).collect()));
-    for (stem, texts) in ["before", "after"].into_iter().zip(texts) {
+    page.figure(PagePart::List(differs.iter().map(|one| format!("differs: {one}")).collect()));
+    let side = |at: usize| SIDES[usize::from(at >= before.len())];
+    let row = |(at, (one, whole)): (usize, (&KnownResult, &Value))| {
+        let head = super::head("", one, whole);
+        vec![one.name.clone(), side(at).to_owned(), head.when(), quoted(&head.command), head.verdict.word]
+    };
+    let rows = all().enumerate().map(row);
+    page.tell(PageTable::new("The results", &["result", "side", "when", "again", "verdict"]).with(rows));
+    for (stem, texts) in SIDES.into_iter().zip(texts) {
         page.results.extend(super::named(sides.kind, stem, texts));
     }
     page

@@ -47,10 +47,11 @@ pub fn noise(out: &mut impl Write, asked: &NoisePlan, json: bool) -> Result<Exit
     })?;
     let (report, written) = running.join().map_err(|_| "the run ended in a panic")?;
     let report = report?;
-    let judged = report.judge(&asked.expect);
     let mut whole = serde_json::to_value(&report)?;
-    whole["expect"] = json!(judged);
     whole["verdict"] = verdict(&report, stop.load(Ordering::Relaxed));
+    // Bounds are neither kept nor missed by what nobody listened to.
+    let judged = if is_void(&whole) { Vec::new() } else { report.judge(&asked.expect) };
+    whole["expect"] = json!(judged);
     super::origin(&mut whole, ResultKind::Noise, true)?;
     if let Some(place) = &asked.html {
         write_page(place, &results::page_of(&whole)?)?;
@@ -59,6 +60,9 @@ pub fn noise(out: &mut impl Write, asked: &NoisePlan, json: bool) -> Result<Exit
         writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;
     } else {
         show(out, &report, &judged)?;
+        if is_void(&whole) {
+            writeln!(out, "INVALID: {}", whole["verdict"]["reasons"][0].as_str().unwrap_or_default())?;
+        }
     }
     if let (Err(why), Some(path)) = (written, &asked.gaps) {
         return Err(format!("{}: {why}: it does not have all gaps", path.display()).into());
@@ -70,10 +74,20 @@ pub fn noise(out: &mut impl Write, asked: &NoisePlan, json: bool) -> Result<Exit
     }))
 }
 
+fn is_void(whole: &Value) -> bool {
+    whole["verdict"]["word"] == "INVALID"
+}
+
 /// What the figures are worth: gaps for which there was no room, and events that were lost, are in
 /// none of them; whether bounds were kept is another question.
 fn verdict(report: &NoiseReport, stopped: bool) -> Value {
+    // A turn of the loop is no time in which anything could have been heard.
+    let deaf = report.cores.iter().filter(|core| core.seconds * 1e9 <= core.step_nanos).count();
     let mut reasons = Vec::new();
+    let is_void = deaf == report.cores.len();
+    if deaf > 0 || is_void {
+        reasons.push(format!("nothing was measured on {deaf} of {} cores", report.cores.len()));
+    }
     if stopped {
         reasons.push("it was stopped".to_owned());
     }
@@ -84,7 +98,12 @@ fn verdict(report: &NoiseReport, stopped: bool) -> Value {
             }
         }
     }
-    json!({ "word": if reasons.is_empty() { "COMPLETE" } else { "PARTIAL" }, "reasons": reasons })
+    let word = match (is_void, reasons.is_empty()) {
+        (true, _) => "INVALID",
+        (false, true) => "COMPLETE",
+        (false, false) => "PARTIAL",
+    };
+    json!({ "word": word, "reasons": reasons })
 }
 
 fn line(file: &mut impl Write, gap: &GapLine) -> io::Result<()> {
@@ -102,4 +121,45 @@ fn show(out: &mut impl Write, report: &NoiseReport, judged: &[Judged]) -> io::Re
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_listened_to_is_invalid() {
+        let core = |seconds: f64| noise::CoreReport {
+            core: 0,
+            seconds,
+            step_nanos: 12.0,
+            gaps: 0,
+            gap_nanos: 0,
+            longest_nanos: 0,
+            causes: Vec::new(),
+            histogram: Vec::new(),
+            worst: Vec::new(),
+            incomplete: 0,
+            dropped: 0,
+            lost_events: 0,
+            counts: Vec::new(),
+            stolen_ms: None,
+            osnoise: None,
+            cost: noise::Cost::default(),
+        };
+        let of = |cores: Vec<noise::CoreReport>, stopped| {
+            let report = NoiseReport {
+                threshold_nanos: 2_000,
+                seconds: 2.0,
+                cores,
+                sources: Vec::new(),
+                listener_seconds: None,
+                notes: Vec::new(),
+            };
+            verdict(&report, stopped)["word"].clone()
+        };
+        assert_eq!((of(vec![core(2.0)], false), of(vec![core(2.0)], true)), ("COMPLETE".into(), "PARTIAL".into()));
+        assert_eq!((of(vec![core(1e-9)], true), of(Vec::new(), false)), ("INVALID".into(), "INVALID".into()));
+        assert_eq!(of(vec![core(2.0), core(0.0)], false), "PARTIAL");
+    }
 }

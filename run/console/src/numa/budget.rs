@@ -384,7 +384,7 @@ fn advice(budget: &Budget) -> Vec<String> {
 // ```text
 // { "asked": { "rate_bits", "tls", "disk", "siloed", "copies", "split", "ring", "mtu" },
 //   "of": { "name", "published_from": [] },
-//   "answer": { "way" or null, "fits" or null, "not_known": [] },
+//   "answer": { "way" or null, "fits" or null, "not_known": [] }, "verdict": { "word", "reasons": [] },
 //   "ways": [ { "way", "reads", "writes", "crossing", "remote_share", "not_known": [],
 //               "passes": [ { "pass", "memory", "crossing" } ],
 //               "loads": [ { "part", "name", "asked", "carries" or null, "from" or null,
@@ -398,6 +398,21 @@ fn advice(budget: &Budget) -> Vec<String> {
 //
 // "carries" and "asked" of processor time are percent of all cores. "fits" is true as far as is known:
 // what is in "not_known" may be full earlier.
+
+/// What an answer is worth that rests on what is known: nothing was measured.
+fn verdict(is_answered: bool, unknown: &[String]) -> Value {
+    let model = "a model, by what is measured, published or assumed: each part says which".to_owned();
+    let mut reasons = Vec::new();
+    if !is_answered {
+        reasons.push("whether it fits is not known".to_owned());
+    }
+    if !unknown.is_empty() {
+        reasons.push(format!("of these nobody knows what they carry: {}", unknown.join(", ")));
+    }
+    let word = if reasons.is_empty() { "COMPLETE" } else { "PARTIAL" };
+    reasons.push(model);
+    json!({ "word": word, "reasons": reasons })
+}
 
 pub fn budget_json(told: &ToldBudget<'_>) -> Value {
     let ToldBudget { machine, budget, counters } = told;
@@ -436,6 +451,7 @@ pub fn budget_json(told: &ToldBudget<'_>) -> Value {
         })
     };
     let answer = answered(budget);
+    let unknown = answer.map(|(cost, _)| cost).or(budget.ways.first()).map(not_known).unwrap_or_default();
     let seen = |seen: &SeenShare| json!({ "siloed": seen.siloing.name(), "remote_share": seen.share, "why": seen.why });
     json!({
         "asked": {
@@ -452,8 +468,9 @@ pub fn budget_json(told: &ToldBudget<'_>) -> Value {
         "answer": {
             "way": answer.map(|(cost, _)| cost.way.name(tls)),
             "fits": answer.map(|(_, load)| fits(budget, load)),
-            "not_known": answer.map(|(cost, _)| cost).or(budget.ways.first()).map(not_known),
+            "not_known": unknown,
         },
+        "verdict": verdict(answer.is_some(), &unknown),
         "ways": budget.ways.iter().map(way).collect::<Vec<_>>(),
         "crossings_of": budget.crossed.name(tls),
         "crossings": budget.crossings.iter().map(crossing).collect::<Vec<_>>(),
@@ -512,10 +529,11 @@ mod tests {
         let (text, json) = told(MACHINE, BudgetAsk::new(200e9));
         assert!(text.contains("200 Gbit/s does not fit by"), "{text}");
         assert_eq!(json["answer"]["fits"], false);
+        assert_eq!(json["verdict"]["word"], "PARTIAL", "{json:#}");
         let whole = MACHINE.replace("100Gbit/s", "100Gbit/s pci=4.0x16") + "cpu 10%@100G\n";
         let (text, json) = told(&whole, BudgetAsk::new(100e9));
         assert!(text.contains("100 Gbit/s fits by copied into the slot: port p, q at"), "{text}");
-        assert_eq!(json["answer"]["not_known"], json!([]));
+        assert_eq!((&json["answer"]["not_known"], &json["verdict"]["word"]), (&json!([]), &json!("COMPLETE")));
         let bare = "name a\nfrom b\ndomain 0 cores=8 memory=1GB/s\n".replace("memory=1GB/s", "memory=1GB/s assumed");
         let (text, json) = told(&bare, BudgetAsk { ring: 256, ..BudgetAsk::new(1e9) });
         assert!(text.contains("not known: port (none is known)"), "{text}");

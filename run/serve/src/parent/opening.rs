@@ -7,7 +7,7 @@ use super::super::control::{BATCH, Channel};
 use super::super::places;
 use super::super::settings;
 use super::super::ward::FromParent;
-use crate::plan::{ServePlan, SignalRules};
+use crate::plan::ServePlan;
 use core::time::Duration;
 use host::HostPlan;
 use link::{Reopened, Wanted};
@@ -72,12 +72,13 @@ impl Openings {
         let successor = Arc::clone(&self.successor);
         self.start(channel, move |channel| {
             let mut opened = Opened::default();
-            if let Some(next) = next_by_successor(&plan) {
-                *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(next));
+            let next = opened.read(&plan);
+            if next.as_ref().is_ok_and(|next| settings::takes_successor(&plan, next)) {
+                *asked.lock().unwrap_or_else(PoisonError::into_inner) = next.ok().map(Box::new);
                 successor.store(true, Ordering::Release);
                 return Ok(());
             }
-            match opened.all(&plan, identity.as_ref()) {
+            match next.and_then(|next| opened.all(&plan, next, identity.as_ref())) {
                 Ok(plan) => *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(plan)),
                 Err(why) => opened.refused = Some(why),
             }
@@ -181,21 +182,23 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens all of it; returns what is asked for by now.
-    fn all(&mut self, plan: &ServePlan, identity: Option<&Identity>) -> Result<ServePlan, String> {
-        let asked = match &plan.settings.file {
-            None => plan.clone(),
-            Some(path) => {
-                let told = |why| format!("cannot read the settings in {}: {why}", path.display());
-                let mut file = places::open_settings(path).map_err(told)?;
-                let asked = (plan.again)(Some(file.try_clone().map_err(told)?))?;
-                // The child reads the same file, by the same description.
-                file.seek(SeekFrom::Start(0)).map_err(told)?;
-                self.settings = Some(file);
-                // Links stay what they are: those of a successor may be others.
-                ServePlan { server: asked.server, error_log: asked.error_log, ..plan.clone() }
-            }
-        };
+    /// Opens the settings and reads them: what is asked for by now. This is done once, as
+    /// a configuration of many hosts takes its time.
+    fn read(&mut self, plan: &ServePlan) -> Result<ServePlan, String> {
+        let Some(path) = &plan.settings.file else { return Ok(plan.clone()) };
+        let told = |why| format!("cannot read the settings in {}: {why}", path.display());
+        let mut file = places::open_settings(path).map_err(told)?;
+        let asked = (plan.again)(Some(file.try_clone().map_err(told)?))?;
+        // The child reads the same file, by the same description.
+        file.seek(SeekFrom::Start(0)).map_err(told)?;
+        self.settings = Some(file);
+        Ok(asked)
+    }
+
+    /// Opens what `next` takes; returns what is to be in force.
+    fn all(&mut self, plan: &ServePlan, next: ServePlan, identity: Option<&Identity>) -> Result<ServePlan, String> {
+        // Links stay what they are: those of a successor may be others.
+        let asked = ServePlan { server: next.server, error_log: next.error_log, ..plan.clone() };
         if let Content::Directory(directory) = &asked.server.content {
             let root = &directory.root;
             let opened = places::open_root(root);
@@ -234,13 +237,6 @@ impl Opened {
         let all: Vec<OwnedFd> = settings.map(OwnedFd::from).into_iter().chain(root_fd).chain(log_fd).collect();
         send(channel, &message, &all)
     }
-}
-
-/// What is asked for by now, if it takes a successor.
-fn next_by_successor(plan: &ServePlan) -> Option<ServePlan> {
-    plan.settings.file.as_ref()?;
-    let asked = matches!(plan.signals, SignalRules::Nginx { .. }).then(|| (plan.again)(None).ok()).flatten()?;
-    settings::takes_successor(plan, &asked).then_some(asked)
 }
 
 fn send(channel: &Channel, message: &FromParent, descriptors: &[OwnedFd]) -> Result<(), String> {

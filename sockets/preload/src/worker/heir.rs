@@ -24,6 +24,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
 use link::LinkState;
+use std::io;
 use std::os::fd::BorrowedFd;
 
 /// A process that ends waits so long for its peers: most acknowledge within a round trip, and no child
@@ -40,8 +41,9 @@ const HEIR_LIVES: Duration = Duration::from_secs(60);
 /// Seconds after which a child ends whatever holds it up.
 const HEIR_ENDS: u32 = 70;
 
-/// How long a process waits until the keeper knows of its child.
-const TAKES_OVER: c_int = 2_000;
+/// How long a process waits until the keeper knows of its child, or is gone: a busy machine may have
+/// both wait for their turns.
+const TAKES_OVER: c_int = 10_000;
 
 /// The child of a process, as its parent has it.
 #[derive(Debug)]
@@ -134,7 +136,7 @@ impl SeatedWorker {
         let until = Clock.now() + limit;
         loop {
             self.turn();
-            let untaken = self.calls().untaken();
+            let untaken = self.calls().untaken() + self.silo.app.unclaimed();
             let left = until.since(Clock.now());
             if left.is_zero() || ENDS_NOW.load(Ordering::Relaxed) || !(untaken > 0 || self.has_more()) {
                 return untaken;
@@ -194,9 +196,13 @@ impl SeatedWorker {
         if let Some(place) = place() {
             // SAFETY: the channel is open, for it is this library's own.
             let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-            if let Ok(held) = seats::take_over_seat(channel, self.silo.link.seat()) {
+            match seats::take_over_seat(channel, self.silo.link.seat()) {
                 // The parent's is closed, by which the keeper sees that the parent has gone.
-                self.held = held;
+                Ok(held) => self.held = held,
+                // The keeper has seen the parent go before: the seat is another's by now.
+                Err(why) if why.kind() == io::ErrorKind::Other => end(1),
+                // Without a keeper nobody gets it.
+                Err(_) => {}
             }
             // The keeper sees by this one whether there is anybody of the program.
             kernel::close(place.channel);

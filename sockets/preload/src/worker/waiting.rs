@@ -1,6 +1,6 @@
 //! Calls wait, and the stack takes its turns meanwhile.
 
-use super::{LONGEST_SLEEP, LOOK_AFTER_LINK, SeatedWorker};
+use super::SeatedWorker;
 use crate::deputy;
 use crate::signals::as_set;
 use crate::waited::{Waited, readable};
@@ -45,15 +45,16 @@ impl SeatedWorker {
             return Ok(false);
         }
         let due = self.deadline.min(self.silo.stack_deadline()).since(Clock.now());
-        let longest = if self.has_lost { LOOK_AFTER_LINK } else { LONGEST_SLEEP };
         let mut fds = Waited::new(also);
         let nap = self.silo.link.arm(&mut |fd| fds.add(fd.as_raw_fd()));
         let own = self.signals.hold();
         let mask = if mask.is_null() { as_set(&own) } else { mask };
+        self.silo.link.set_attended(None);
         deputy::begin_sleep();
-        let ready = fds.wait(timeout.min(due).min(nap).min(longest), mask);
+        let ready = fds.wait(timeout.min(due).min(nap).min(self.longest_sleep()), mask);
         deputy::end_sleep();
         self.computes_since = Clock.now();
+        self.silo.link.set_attended(Some(self.computes_since));
         ready
     }
 

@@ -48,14 +48,11 @@ def compute():
     while time.monotonic() < end: pass
 def wait_for_child():
     os.waitpid(child, 0)
-def wait_for_thread():
-    thread = threading.Thread(target=time.sleep, args=(LONG,), daemon=True)
-    thread.start()
-    thread.join()
-# It is there before there is anything to wait for.
+# Who is waited for is there before there is anything to come: a signal amid a start leaves python's own
+# tables half made. A slow machine takes longer than one wait to get there.
 child = os.fork()
 if child == 0:
-    time.sleep(LONG)
+    time.sleep(9 * LONG)
     os._exit(0)
 pipe, pair = os.pipe(), socket.socketpair()
 pair[1].settimeout(None)
@@ -69,7 +66,9 @@ os.kill(child, signal.SIGKILL)
 away('written, then read from a pipe:', lambda: os.read(pipe[0], 1))
 away('written, then received from the kernel:', lambda: pair[1].recv(1))
 away('written, then waited for a signal:', signal.pause)
-away('written, then waited for a thread:', wait_for_thread)
+thread = threading.Thread(target=time.sleep, args=(9 * LONG,), daemon=True)
+thread.start()
+away('written, then waited for a thread:', thread.join)
 
 # Two are ready; the first has its answer while the program computes for the second.
 def amid_events():

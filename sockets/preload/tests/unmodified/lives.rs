@@ -10,7 +10,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::time::Duration;
 
-const PYTHON: Program = Program::new("python3", "python3");
+pub const PYTHON: Program = Program::new("python3", "python3");
 
 /// What each script begins with: a listener on our stack, and a child for each thing to be done.
 const PRELUDE: &str = "
@@ -39,7 +39,7 @@ def failure(act):
 ";
 
 /// A script of Python's on our stack, with the kernel's end of the link at 10.9.0.1.
-fn python(script: &str, words: &[&str]) -> Command {
+pub fn python(script: &str, words: &[&str]) -> Command {
     let mut command = Nearside::command(["run", "--link", "tap:near0,addr=10.9.0.1/24", "--addr", "10.9.0.2/24"]);
     command.arg("--library").arg(library()).args(["--", "python3", "-c"]);
     command.arg(format!("{PRELUDE}{script}")).args(words);
@@ -47,7 +47,7 @@ fn python(script: &str, words: &[&str]) -> Command {
 }
 
 /// A connection to the script, as soon as it listens.
-fn connect() -> TcpStream {
+pub fn connect() -> TcpStream {
     let mut stream = None;
     wait_for("a connection", || {
         stream = TcpStream::connect_timeout(&"10.9.0.2:7000".parse().unwrap(), Duration::from_secs(5)).ok();
@@ -72,6 +72,7 @@ ends = {
     '_Exit': lambda: libc._Exit(0),
     'quick_exit': lambda: libc.quick_exit(0),
     'abort': lambda: libc.abort(),
+    'daemon': lambda: libc.daemon(0, 0),
     'execv': lambda: os.execv('/bin/true', ['true']),
     'execve': lambda: os.execve('/bin/true', ['true'], {}),
     'execvp': lambda: libc.execvp(b'true', (ctypes.c_char_p * 2)(b'true', None)),
@@ -95,8 +96,8 @@ for name in sys.argv[1:]:
 /// No other worker is there that could do anything for them.
 #[test]
 fn whichever_way_a_process_ends_its_peers_hear_of_it() {
-    const ORDERLY: [&str; 10] =
-        ["exit", "_exit", "_Exit", "quick_exit", "abort", "execv", "execve", "execvp", "execl", "execle"];
+    const ORDERLY: [&str; 11] =
+        ["exit", "_exit", "_Exit", "quick_exit", "abort", "daemon", "execv", "execve", "execvp", "execl", "execle"];
     const KILLED: [&str; 3] = ["term", "kill", "segv"];
     in_namespace(&[PYTHON], || {
         let words: Vec<&str> = ORDERLY.into_iter().chain(KILLED).collect();
@@ -120,10 +121,14 @@ fn whichever_way_a_process_ends_its_peers_hear_of_it() {
 
 const UNREAD: &str = "
 listener = listen()
-for name in ['_exit', 'fails']:
+for name in ['_exit', 'becomes', 'fails']:
     def serve():
         s, _ = listener.accept()
         s.sendall(name.encode() + b' ' * 200_000)
+        if name == 'becomes':
+            for _ in range(20):
+                failure(lambda: os.execv('/etc/passwd', ['x']))
+            os.execv('/bin/true', ['true'])
         if name == 'fails':
             say(failure(lambda: os.execv('/bin/none', ['none'])), failure(lambda: os.execv('/etc/passwd', ['x'])))
             s.sendall(b'more')
@@ -133,20 +138,21 @@ say('over')
 ";
 
 /// A process's end does not wait for peers that do not read, and they have all of it when they do. What
-/// could not become another program goes on as before.
+/// could not become another program goes on as before, and may become one in the end.
 #[test]
 fn what_peers_have_not_taken_outlives_the_process() {
     in_namespace(&[PYTHON], || {
         let mut keeper = Running::start(&mut python(UNREAD, &[]));
         let mut streams = Vec::new();
-        for name in ["_exit", "fails"] {
+        for name in ["_exit", "becomes", "fails"] {
             streams.push((name, connect()));
             wait_for("its end", || keeper.said().contains(&format!("ended: {name} 0")));
         }
-        let (name, stream) = streams.remove(0);
-        let (got, why) = read(stream);
-        assert_eq!((got.len(), why), (name.len() + 200_000, None));
-        assert!(got.starts_with(name.as_bytes()));
+        for (name, stream) in streams.drain(..2) {
+            let (got, why) = read(stream);
+            assert_eq!((got.len(), why), (name.len() + 200_000, None), "{name}");
+            assert!(got.starts_with(name.as_bytes()));
+        }
         wait_for("the program's end", || keeper.said().contains("over"));
         assert!(keeper.said().contains("ENOENT EACCES"), "{}", keeper.said());
         // Its peer still has not read: who waits for that is told, and need not.
@@ -157,6 +163,66 @@ fn what_peers_have_not_taken_outlives_the_process() {
         let (_, stream) = streams.pop().unwrap();
         let (got, why) = read(stream);
         assert!(got.len() < 200_009 && why == Some(ErrorKind::ConnectionReset), "{} bytes, {why:?}", got.len());
+    });
+}
+
+const WAITING: &str = "
+listener = listen()
+def first():
+    s, _ = listener.accept()
+    s.recv(1)
+    os._exit(0)
+def second():
+    listener.accept()[0].sendall(b'second')
+    os._exit(0)
+in_child(first)
+in_child(second)
+";
+
+/// Who waits to be accepted where a process ends is not reset while another one listens: the next that
+/// accepts has it, as from the kernel's queue.
+#[test]
+fn who_waits_to_be_accepted_is_left_to_the_next_process() {
+    in_namespace(&[PYTHON], || {
+        let mut keeper = Running::start(&mut python(WAITING, &[]));
+        let (mut first, waiting) = (connect(), connect());
+        first.write_all(b"x").unwrap();
+        assert_eq!(read(first), (Vec::new(), None));
+        assert_eq!(read(waiting), (b"second".to_vec(), None));
+        wait_for("the program's end", || keeper.has_ended());
+        assert!(!keeper.said().contains("failed:"), "{}", keeper.said());
+    });
+}
+
+const GIVEN: &str = "
+import array
+def passes():
+    ours, other = socket.socketpair()
+    def takes():
+        fds = array.array('i')
+        for _, _, data in other.recvmsg(1, 64)[1]:
+            fds.frombytes(data)
+        s, _ = socket.socket(fileno=fds[0]).accept()
+        s.sendall(b'passed')
+        os._exit(0)
+    child = os.fork()
+    if child == 0:
+        takes()
+    # The child has none yet.
+    with socket.create_server(('10.9.0.2', 7000)) as listener:
+        socket.send_fds(ours, [b'x'], [listener.fileno()])
+    os.waitpid(child, 0)
+passes()
+";
+
+/// A listener that another process has passed is ours as one that the process made itself.
+#[test]
+fn a_listener_that_was_passed_is_ours() {
+    in_namespace(&[PYTHON], || {
+        let mut keeper = Running::start(&mut python(GIVEN, &[]));
+        assert_eq!(read(connect()), (b"passed".to_vec(), None));
+        wait_for("the program's end", || keeper.has_ended());
+        assert!(!keeper.said().contains("Traceback"), "{}", keeper.said());
     });
 }
 

@@ -1,6 +1,7 @@
 //! The distribution's nginx, unmodified, on our stack: by `nearside run` over each kind of link, with
 //! the kernel as the client.
 
+mod away;
 mod calls;
 mod ends;
 mod links;

@@ -26,12 +26,13 @@ failed, seen, asked = 0, set(), 0
 while asked < int(sys.argv[1]) or not os.path.exists(sys.argv[2]):
     asked += 1
     try:
-        seen.add(ask() or 'nobody')
-        with open(sys.argv[2] + '-seen', 'w') as file:
+        seen.add(int(ask()))
+        with open(sys.argv[2] + '.seen', 'w') as file:
             print(*seen, file=file)
-    except OSError:
+    except (OSError, ValueError) as why:
+        print('failed:', repr(why), flush=True)
         failed += 1
-print(failed, *seen)
+print('told:', failed, *seen, flush=True)
 ";
 
 /// A program on our stack at the other end of the server's link.
@@ -42,24 +43,39 @@ fn client(server: &Server, words: &[&str]) -> Command {
     command
 }
 
-fn asker(server: &Server, times: usize, until: &str) -> Command {
+/// Asks `times` times at least, until there is a file of this name in the server's folder.
+fn asker(server: &Server, times: usize, until: &str) -> Running {
     let until = server.folder.join(until);
-    client(server, &["python3", "-c", ASKER, &times.to_string(), until.to_str().unwrap()])
+    for old in [until.clone(), until.with_extension("seen")] {
+        let _ = fs::remove_file(old);
+    }
+    Running::start(&mut client(server, &["python3", "-c", ASKER, &times.to_string(), until.to_str().unwrap()]))
 }
 
-/// How many failed, and the workers that answered.
-fn told(text: &str) -> (usize, BTreeSet<i32>) {
-    let mut words = text.split_whitespace();
-    let failed = words.next().and_then(|word| word.parse().ok());
-    let workers = words.map(|word| word.parse().unwrap_or_else(|_| panic!("{text}"))).collect();
-    (failed.unwrap_or_else(|| panic!("it tells nothing: {text}")), workers)
+/// The workers that have answered the one who asks until there is this file.
+fn seen(server: &Server, until: &str) -> BTreeSet<i32> {
+    let seen = fs::read_to_string(server.folder.join(until).with_extension("seen")).unwrap_or_default();
+    seen.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// The workers that answer so many requests of a client that comes for them, none of which fails.
-fn workers(server: &Server, times: usize) -> BTreeSet<i32> {
-    let (failed, workers) = told(&output(&mut asker(server, times, "nginx.conf")));
-    assert_eq!(failed, 0);
-    workers
+/// Has the asker end: the workers that answered. No request failed.
+fn end(server: &Server, mut asking: Running, until: &str) -> BTreeSet<i32> {
+    fs::write(server.folder.join(until), "").unwrap();
+    wait_for("the client's end", || asking.has_ended());
+    let text = asking.said();
+    let told = text.lines().find_map(|line| line.strip_prefix("told: "));
+    let mut words = told.unwrap_or_else(|| panic!("it tells nothing: {text}")).split_whitespace();
+    assert_eq!(words.next(), Some("0"), "some failed: {text}");
+    words.map(|word| word.parse().expect("a process")).collect()
+}
+
+/// The workers that answer a client that comes for them, until there are so many of them: one that has
+/// just begun may take its time. None of its requests fails.
+fn workers(server: &Server, count: usize) -> BTreeSet<i32> {
+    const UNTIL: &str = "workers";
+    let asking = asker(server, 40, UNTIL);
+    wait_for("answers of all workers", || seen(server, UNTIL).len() >= count);
+    end(server, asking, UNTIL)
 }
 
 /// Peers come and go, files pass, and workers share what there is to do.
@@ -72,7 +88,7 @@ fn several_workers_serve_over_memif() {
         assert!(large == fs::read(server.folder.join("html/large")).unwrap(), "{} bytes", large.len());
         let mut several = client(&server, &["curl", "-sS", "--fail", &url("/small"), &url("/small")]);
         assert_eq!(output(&mut several), "a small file\na small file\n");
-        assert_eq!(workers(&server, 40).len(), 2);
+        assert_eq!(workers(&server, 2).len(), 2);
         server.command("quit");
         server.ended();
     });
@@ -82,16 +98,17 @@ fn several_workers_serve_over_memif() {
 /// one was killed.
 #[test]
 fn workers_over_memif_follow_each_other() {
+    const DONE: &str = "done";
     in_namespace(NEEDED, || {
         let mut server = Server::start_over_memif("follow", 2);
-        let mut asking = Running::start(&mut asker(&server, 20, "done"));
+        let asking = asker(&server, 20, DONE);
         let mut now = BTreeSet::new();
         wait_for("two workers", || {
             now = workers_of(&server);
             now.len() == 2
         });
         for _ in 0..5 {
-            wait_for("an answer of these", || is_seen(&server, &now));
+            wait_for("an answer of these", || !seen(&server, DONE).is_disjoint(&now));
             let before = now.clone();
             server.command("reload");
             wait_for("other workers", || {
@@ -99,27 +116,18 @@ fn workers_over_memif_follow_each_other() {
                 now.len() == 2 && now.is_disjoint(&before)
             });
         }
-        wait_for("an answer of these", || is_seen(&server, &now));
-        fs::write(server.folder.join("done"), "").unwrap();
-        wait_for("the client's end", || asking.has_ended());
-        let (failed, seen) = told(&asking.said());
-        assert_eq!(failed, 0, "{seen:?}");
+        wait_for("an answer of these", || !seen(&server, DONE).is_disjoint(&now));
+        let seen = end(&server, asking, DONE);
         assert!(seen.len() >= 6, "{seen:?}");
 
         let killed = now.pop_first().unwrap();
         send(killed, Signal::KILL);
         wait_for("another in its place", || workers_of(&server).len() == 2 && !workers_of(&server).contains(&killed));
-        let after = workers(&server, 40);
+        let after = workers(&server, 2);
         assert!(after.len() == 2 && !after.contains(&killed), "{after:?}");
         server.command("quit");
         server.ended();
     });
-}
-
-/// Whether the client has had an answer of one of these workers.
-fn is_seen(server: &Server, workers: &BTreeSet<i32>) -> bool {
-    let seen = fs::read_to_string(server.folder.join("done-seen")).unwrap_or_default();
-    seen.split_whitespace().any(|word| word.parse().is_ok_and(|worker| workers.contains(&worker)))
 }
 
 /// The master's children, which do not shut down.

@@ -75,7 +75,7 @@ impl Server {
         let readable = Command::new("chmod").args(["-R", "a+rX"]).arg(&folder).status().unwrap();
         assert!(readable.success());
         fs::write(folder.join("nginx.conf"), configuration(&folder, workers)).unwrap();
-        for old in ["pid", "access", "done", "done-seen"] {
+        for old in ["pid", "access"] {
             let _ = fs::remove_file(folder.join(old));
         }
         let mut command = Nearside::command(["run", "--link", link, "--addr", "10.9.0.2/24"]);
@@ -134,7 +134,7 @@ fn configuration(folder: &Path, workers: usize) -> String {
         "worker_processes {workers}; pid {here}/pid; error_log {here}/error info;
          events {{ worker_connections 512; }}
          http {{
-             access_log {here}/access; sendfile on; client_body_temp_path {here}/body;
+             access_log {here}/access; sendfile on; send_timeout 1h; client_body_temp_path {here}/body;
              server {{
                  listen 80; listen [::]:81 ipv6only=off;
                  location / {{ root {here}/html; }}

@@ -40,6 +40,8 @@ struct State {
     pods: BTreeMap<u32, Option<Child>>,
     scripts: BTreeMap<u32, Script>,
     version: u64,
+    /// What happened to tests, each with its version.
+    history: Vec<(u64, &'static str, Value)>,
     asked: u64,
 }
 
@@ -54,6 +56,7 @@ impl ApiServer {
             pods: BTreeMap::new(),
             scripts: scripts.iter().copied().collect(),
             version: 0,
+            history: Vec::new(),
             asked: 0,
         };
         let state = Arc::new(Mutex::new(state));
@@ -88,7 +91,12 @@ impl ApiServer {
     pub fn put(&self, path: &str, object: Value) {
         let mut state = self.state();
         let object = state.stamped(object);
-        state.objects.insert(path.to_owned(), object);
+        state.insert(path, object);
+    }
+
+    /// Deletes an object, and what belongs to it.
+    pub fn delete(&self, path: &str) {
+        self.state().delete(path).expect("it is there");
     }
 
     /// The process of a worker's pod.
@@ -104,6 +112,13 @@ impl ApiServer {
 /// One question, and its answer unless that is lost.
 fn serve(mut stream: TcpStream, state: &Mutex<State>) {
     let Some((method, path, body)) = read(&mut stream) else { return };
+    if let Some((_, version)) = path.split_once("?watch=1&").and_then(|(_, words)| words.split_once("resourceVersion="))
+    {
+        let version = version.parse().expect("a version");
+        // Whoever watches may be gone.
+        let _ = watch(stream, state, version);
+        return;
+    }
     let mut state = state.lock().expect("no panic");
     state.asked += 1;
     let number = state.asked;
@@ -120,6 +135,26 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
         format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", text.len());
     // Whoever asked may be gone.
     let _ = stream.write_all(format!("{head}{text}").as_bytes());
+}
+
+/// Says what happens to tests after a version, for three seconds.
+fn watch(mut stream: TcpStream, state: &Mutex<State>, mut version: u64) -> std::io::Result<()> {
+    stream.write_all(b"HTTP/1.1 200 X\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+    for _ in 0..150 {
+        let history = state.lock().expect("no panic").history.clone();
+        let seen = version;
+        for (at, kind, object) in history.into_iter().filter(|(at, ..)| *at > seen) {
+            version = at;
+            let text = format!("{}\n", json!({ "type": kind, "object": object }));
+            // In two pieces, as a network may bring them.
+            let (first, rest) = text.split_at(text.len() / 2);
+            for piece in [first, rest] {
+                stream.write_all(format!("{:x}\r\n{piece}\r\n", piece.len()).as_bytes())?;
+            }
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    stream.write_all(b"0\r\n\r\n")
 }
 
 fn read(stream: &mut TcpStream) -> Option<(String, String, Value)> {
@@ -153,8 +188,15 @@ impl State {
             let items: Vec<Value> = indexes.into_iter().map(|index| self.pod(index)).collect();
             return (200, json!({ "kind": "PodList", "items": items }));
         }
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        if path == "loadtests" && method == "GET" {
+            let items: Vec<&Value> = self.objects.values().filter(|one| one["kind"] == "LoadTest").collect();
+            let version = json!({ "resourceVersion": self.version.to_string() });
+            return (200, json!({ "kind": "LoadTestList", "metadata": version, "items": items }));
+        }
         let answer = match method {
             "GET" => self.objects.get(path).cloned(),
+            "PATCH" if query.contains("fieldManager=") => return self.apply(path, body),
             "POST" => {
                 let name = body["metadata"]["name"].as_str().expect("a name");
                 let path = format!("{path}/{name}");
@@ -162,7 +204,7 @@ impl State {
                     return (409, refusal("AlreadyExists"));
                 }
                 let made = self.stamped(body);
-                self.objects.insert(path, made.clone());
+                self.insert(&path, made.clone());
                 return (201, made);
             }
             "PUT" => {
@@ -187,6 +229,34 @@ impl State {
         answer.map_or_else(|| (404, refusal("NotFound")), |object| (200, object))
     }
 
+    /// Has an object's fields as somebody says them: of a status those alone.
+    fn apply(&mut self, path: &str, body: Value) -> (u16, Value) {
+        let (path, object) = match path.strip_suffix("/status") {
+            None => (path, body),
+            Some(path) => match self.objects.get(path).cloned() {
+                None => return (404, refusal("NotFound")),
+                // Of a status it does not compare the number (`uid`).
+                Some(found) if found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"] => {
+                    return (409, refusal("Conflict"));
+                }
+                Some(mut found) => {
+                    found["status"] = body["status"].clone();
+                    (path, found)
+                }
+            },
+        };
+        let object = self.stamped(object);
+        self.insert(path, object.clone());
+        (200, object)
+    }
+
+    fn insert(&mut self, path: &str, object: Value) {
+        let was_there = self.objects.insert(path.to_owned(), object.clone()).is_some();
+        if object["kind"] == "LoadTest" {
+            self.history.push((self.version, if was_there { "MODIFIED" } else { "ADDED" }, object));
+        }
+    }
+
     /// As it is stored: with a version, its own number, and texts of Secrets in base64.
     fn stamped(&mut self, mut object: Value) -> Value {
         self.version += 1;
@@ -208,6 +278,14 @@ impl State {
 
     fn delete(&mut self, path: &str) -> Option<Value> {
         let gone = self.objects.remove(path)?;
+        if gone["kind"] == "LoadTest" {
+            self.version += 1;
+            self.history.push((self.version, "DELETED", gone.clone()));
+            let uid = &gone["metadata"]["uid"];
+            let is_owned = |one: &Value| one["metadata"]["ownerReferences"][0]["uid"] == *uid;
+            let owned = self.objects.iter().filter(|(_, one)| is_owned(one)).map(|(path, _)| path.clone());
+            owned.collect::<Vec<String>>().iter().for_each(|path| drop(self.delete(path)));
+        }
         if gone["kind"] == "Job" {
             for child in self.pods.values_mut().flatten() {
                 let _ = child.kill();

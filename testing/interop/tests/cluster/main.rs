@@ -3,5 +3,6 @@
 
 mod api_server;
 mod local;
+mod operator;
 mod pods;
 mod server;

@@ -14,9 +14,9 @@ use std::thread;
 use std::time::Duration;
 
 /// An address that is no loopback's, of a network of the test's own.
-const HOST: &str = "198.18.7.1";
+pub const HOST: &str = "198.18.7.1";
 
-fn with_network(test: impl FnOnce() + Send + 'static) {
+pub fn with_network(test: impl FnOnce() + Send + 'static) {
     in_namespace(&[], || {
         ip(&format!("addr add {HOST}/32 dev lo"));
         test();

@@ -123,7 +123,8 @@ impl SharedLink {
     /// Whether it has said nothing for so long that it may be gone.
     fn is_quiet(&self, now: Time) -> bool {
         let trusted = if self.conn.open_streams() > 0 { TRUSTED_BUSY } else { TRUSTED };
-        self.stage == LinkStage::Open && self.pong.is_none() && now.since(self.heard) >= trusted
+        let is_asked = self.pong.is_some() || self.is_leaving;
+        self.stage == LinkStage::Open && !is_asked && now.since(self.heard) >= trusted
     }
 }
 
@@ -306,9 +307,16 @@ impl SharedLinks {
         let Some(link) = self.link_mut(number) else { return };
         link.armed = None;
         if link.pong.is_some_and(|until| now >= until) {
+            if link.conn.open_streams() == 0 {
+                self.figures.silent += 1;
+                return self.end_link(number, &StreamEnd::Closed(app::Closed::TimedOut));
+            }
+            // It may be slow alone: what was asked of it has times of its own. Nothing more is.
+            link.pong = None;
             self.figures.silent += 1;
-            return self.end_link(number, &StreamEnd::Closed(app::Closed::TimedOut));
+            self.leave_link(number, ErrorCode::NO_ERROR);
         }
+        let Some(link) = self.link_mut(number) else { return };
         if link.idle_until.is_some_and(|until| now >= until) {
             self.forget_idle(groups, number);
             return self.close_link(number);
@@ -378,14 +386,17 @@ impl SharedLinks {
 
     /// The server takes no more questions, and has not processed some.
     pub(super) fn on_go_away(&mut self, number: u32, code: ErrorCode) {
-        let Some(link) = self.link_mut(number) else { return };
-        link.is_leaving = true;
         while let Some(slot) = self.link_mut(number).and_then(|link| link.conn.unprocessed()) {
             self.end_stream_by(slot, StreamEnd::Unprocessed(code, UnprocessedBy::GoAway));
         }
-        // Those that have not begun go elsewhere, too.
-        let waiting = self.link_mut(number).map(|link| core::mem::take(&mut link.waiting)).unwrap_or_default();
-        for id in waiting {
+        self.leave_link(number, code);
+    }
+
+    /// Nothing more is asked of it: what has not begun there goes elsewhere.
+    fn leave_link(&mut self, number: u32, code: ErrorCode) {
+        let Some(link) = self.link_mut(number) else { return };
+        link.is_leaving = true;
+        for id in core::mem::take(&mut link.waiting) {
             self.end_stream_by(id.slot, StreamEnd::Unprocessed(code, UnprocessedBy::Us));
         }
         self.mark_dirty(number);

@@ -163,9 +163,10 @@ impl Runner<'_> {
     /// Queues an answer whose content passes filters, or has fields behind it.
     pub(super) fn put_made(&mut self, (status, length, mut fields): Head, pieces: Pieces, making: Making) -> Flow {
         let Some(told) = Status::from_code(status) else { return Flow::HangUp };
-        let trailers = self.expects_trailers();
+        // By HTTP/1.1 only chunks have fields behind them.
+        let trails = self.expects_trailers() && !self.state.about.http2;
         let chunked = self.chunks();
-        let is_open = making.is_open || trailers && chunked && !self.state.about.http10;
+        let is_open = making.is_open || trails && chunked && !self.state.about.http10;
         let answer_length = match length {
             Some(length) if !is_open => AnswerLength::Known(length),
             _ => AnswerLength::Open { chunked },

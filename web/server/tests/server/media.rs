@@ -35,12 +35,13 @@ fn begin(world: &mut World, path: &str, fields: &str) -> ConnId {
 #[test]
 fn each_block_is_read_once_for_all() {
     let site = Site::new();
-    site.write("film", content(1));
+    let film = content(1);
+    site.write("film", &film);
     let mut world = World::new(config(&site, 40));
     for _ in 0..3 {
         let ids: Vec<_> = (0..10).map(|_| begin(&mut world, "/film", "")).collect();
         for id in ids {
-            assert!(finish(&mut world, id).body == content(1));
+            assert!(finish(&mut world, id).body == film);
         }
     }
     assert_eq!((world.counter("block_reads"), world.counter("block_misses")), (BLOCKS, 0));
@@ -48,9 +49,9 @@ fn each_block_is_read_once_for_all() {
     assert_eq!(world.counter("block_bytes"), BLOCKS * (BLOCK as u64 + 4096));
     // Some of it, and some more of it.
     let id = begin(&mut world, "/film", "Range: bytes=262143-262145\r\n");
-    assert!(finish(&mut world, id).body == content(1)[262_143..=262_145]);
+    assert!(finish(&mut world, id).body == film[262_143..=262_145]);
     let id = begin(&mut world, "/film", "Range: bytes=-12346\r\n");
-    assert!(finish(&mut world, id).body == content(1)[20 * BLOCK - 1..]);
+    assert!(finish(&mut world, id).body == film[20 * BLOCK - 1..]);
     assert_eq!((world.counter("block_reads"), world.counter("streams_open")), (BLOCKS, 0));
 }
 
@@ -58,11 +59,12 @@ fn each_block_is_read_once_for_all() {
 #[test]
 fn where_all_blocks_are_being_sent_each_goes_on_alone() {
     let site = Site::new();
-    for file in 0..4 {
-        site.write(&format!("film{file}"), content(file));
+    let films = [0, 1, 2, 3].map(content);
+    for (file, film) in films.iter().enumerate() {
+        site.write(&format!("film{file}"), film);
     }
     let mut world = World::new(config(&site, 16));
-    let part = |at: u32| (at % 4, (at / 4) as usize * BLOCK);
+    let part = |at: usize| (at % 4, at / 4 * BLOCK);
     let stalled: Vec<_> = (0..60)
         .map(|at| {
             let (file, from) = part(at);
@@ -71,11 +73,11 @@ fn where_all_blocks_are_being_sent_each_goes_on_alone() {
         .collect();
     assert!(world.counter("block_misses") > 0);
     let good = begin(&mut world, "/film3", "");
-    assert!(finish(&mut world, good).body == content(3));
+    assert!(finish(&mut world, good).body == films[3]);
     world.advance(Duration::from_secs(30));
-    for (at, id) in (0..).zip(stalled) {
+    for (at, id) in stalled.into_iter().enumerate() {
         let (file, from) = part(at);
-        assert!(finish(&mut world, id).body == content(file)[from..], "{at}");
+        assert!(finish(&mut world, id).body == films[file][from..], "{at}");
     }
     assert!(world.counter("block_bytes") <= 16 * (BLOCK as u64 + 4096));
     assert_eq!((world.counter("streams_open"), world.counter("streams_broken")), (0, 0));
@@ -124,16 +126,17 @@ fn beside_readers_that_stall_each_block_is_read_once_for_all() {
 #[test]
 fn a_file_that_is_replaced_has_blocks_of_its_own() {
     let site = Site::new();
-    site.write("film", content(1));
+    let [first, second, third] = [1, 2, 3].map(content);
+    site.write("film", &first);
     // Enough for both of its states.
     let mut world = World::new(config(&site, 60));
     let old = begin(&mut world, "/film", "");
     std::fs::remove_file(site.root().join("film")).expect("removed");
-    site.write("film", content(2));
+    site.write("film", &second);
     world.advance(Duration::from_secs(3));
     let new = begin(&mut world, "/film", "");
-    assert!(finish(&mut world, new).body == content(2));
-    assert!(finish(&mut world, old).body == content(1), "it is open as it was");
+    assert!(finish(&mut world, new).body == second);
+    assert!(finish(&mut world, old).body == first, "it is open as it was");
     // What is in memory goes on, whatever becomes of the file.
     let shrinks = |name: &str| {
         let file = std::fs::OpenOptions::new().write(true).open(site.root().join(name)).expect("it is there");
@@ -143,10 +146,10 @@ fn a_file_that_is_replaced_has_blocks_of_its_own() {
     shrinks("film");
     world.advance(Duration::from_secs(3));
     let id = begin(&mut world, "/film", "");
-    assert!(finish(&mut world, id).body == content(2)[..300_000]);
-    assert!(finish(&mut world, kept).body == content(2)[1_000..]);
+    assert!(finish(&mut world, id).body == second[..300_000]);
+    assert!(finish(&mut world, kept).body == second[1_000..]);
     // What is not is broken off, and nobody has it.
-    site.write("other", content(3));
+    site.write("other", &third);
     let broken = begin(&mut world, "/other", "");
     shrinks("other");
     world.conn(broken).acks = true;
@@ -154,5 +157,5 @@ fn a_file_that_is_replaced_has_blocks_of_its_own() {
     assert_eq!((world.counter("streams_broken"), world.counter("streams_open")), (1, 0));
     world.advance(Duration::from_secs(3));
     let id = begin(&mut world, "/other", "");
-    assert!(finish(&mut world, id).body == content(3)[..300_000]);
+    assert!(finish(&mut world, id).body == third[..300_000]);
 }

@@ -76,9 +76,9 @@ fn stamps(guest: &mut Guest) -> Result<(), Failure> {
     let mut taken = AfXdp::open(config, &Claim::Whole)?.split_queues().pop().ok_or("a veth without a queue")?;
     let config = af_packet::Config { name: "port1".to_owned(), stamped_by: None };
     let mut sender = af_packet::PacketLink::open(&config)?;
-    for _ in 0..100 {
-        // igb takes its link down for the program.
-        if taken.poll_control(Time::ZERO) == LinkState::Up && carrier("port0") && carrier("port1") {
+    for turn in 0..100 {
+        // igb takes its link down for the program. A link is looked at again as its clock goes on.
+        if taken.poll_control(Time::from_millis(100 * turn)) == LinkState::Up && carrier("port0") && carrier("port1") {
             break;
         }
         thread::sleep(Duration::from_millis(100));

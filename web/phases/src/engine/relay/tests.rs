@@ -10,9 +10,8 @@ use app::{Closed, ConnId, ConnectError};
 use asking::AskRules;
 use core::net::IpAddr;
 use core::time::Duration;
-use exchange::Names;
 use exchange::{
-    About, ExchangeId, ExchangePlace, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply,
+    About, ExchangeId, ExchangePlace, ExchangeSettings, Gone, Handler, HeadWriter, Names, Piece, Ready, Replies, Reply,
     ReplyEnd, ReplyFlow, RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
 };
 use features::Value;
@@ -97,6 +96,20 @@ struct World {
 }
 
 impl World {
+    fn new() -> Self {
+        Self {
+            now: Time::from_millis(1_000),
+            clients: (0..CLIENTS).map(|_| Client::default()).collect(),
+            nobody: Client::default(),
+            links: Vec::new(),
+            dialled: 0,
+            refuses: false,
+            passed: 0,
+            by_http2: false,
+            asks_for: |_| String::new(),
+        }
+    }
+
     /// The client of an exchange that is not over.
     fn client(&mut self, id: ExchangeId) -> &mut Client {
         match self.place(id) {
@@ -335,10 +348,6 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
     Engine::new(parts, limits, &HeadWriter::nothing(), &event)
 }
 
-fn below(random: &mut Random, most: usize) -> usize {
-    random.below(most)
-}
-
 fn id_of(client: usize, generation: u32) -> ExchangeId {
     ExchangeId::of_connection(ConnId::new(client as u32, 1), generation)
 }
@@ -394,20 +403,20 @@ fn offer(engine: &mut Engine, world: &mut World, id: UpstreamId, more: &[u8]) {
 
 /// One step.
 fn step(engine: &mut Engine, world: &mut World, random: &mut Random) {
-    world.now = world.now + Duration::from_millis(1 + below(random, 30) as u64);
-    match below(random, 10) {
+    world.now = world.now + Duration::from_millis(1 + random.below(30) as u64);
+    match random.below(10) {
         // A client takes some of what is queued, or all.
         0 | 1 => {
-            let client = below(random, CLIENTS);
+            let client = random.below(CLIENTS);
             let most = world.clients[client].unsent;
-            world.clients[client].unsent -= below(random, most + 1);
+            world.clients[client].unsent -= random.below(most + 1);
             let id = id_of(client, world.clients[client].tag);
             if world.clients[client].outcome == Outcome::UnderWay {
                 engine.on_room(world, id);
             }
         }
-        2 if below(random, 6) == 0 => {
-            let client = below(random, CLIENTS);
+        2 if random.below(6) == 0 => {
+            let client = random.below(CLIENTS);
             if world.clients[client].outcome == Outcome::UnderWay {
                 world.clients[client].outcome = Outcome::Left;
                 let (id, mark) = (id_of(client, world.clients[client].tag), world.clients[client].mark);
@@ -416,7 +425,7 @@ fn step(engine: &mut Engine, world: &mut World, random: &mut Random) {
         }
         _ if world.links.is_empty() => {}
         _ => {
-            let at = below(random, world.links.len());
+            let at = random.below(world.links.len());
             step_of_link(engine, world, random, at);
         }
     }
@@ -433,8 +442,8 @@ fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at:
     let link = &mut world.links[at];
     let id = link.id;
     if !link.opened {
-        if below(random, 8) == 0 {
-            let why = [Closed::Refused, Closed::TimedOut, Closed::Reset][below(random, 3)];
+        if random.below(8) == 0 {
+            let why = [Closed::Refused, Closed::TimedOut, Closed::Reset][random.below(3)];
             tell(engine, world, id, UpstreamEvent::Closed(why));
             world.links.retain(|link| link.id != id);
         } else {
@@ -460,14 +469,14 @@ fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at:
         };
         return;
     }
-    if below(random, 40) == 0 {
+    if random.below(40) == 0 {
         tell(engine, world, id, UpstreamEvent::Closed(Closed::Reset));
         world.links.retain(|link| link.id != id);
         return;
     }
     let Some(link) = world.link(id) else { return };
     if !link.script.is_empty() {
-        let length = 1 + below(random, link.script.len().min(3_000));
+        let length = 1 + random.below(link.script.len().min(3_000));
         let piece: Vec<u8> = link.script.drain(..length).collect();
         offer(engine, world, id, &piece);
     } else if link.closes && !link.ended {
@@ -511,17 +520,7 @@ fn ask_in(
     mut show: impl FnMut(&Client),
 ) -> usize {
     let mut random = Random::new(seed);
-    let mut world = World {
-        now: Time::from_millis(1_000),
-        clients: (0..CLIENTS).map(|_| Client::default()).collect(),
-        nobody: Client::default(),
-        links: Vec::new(),
-        dialled: 0,
-        refuses: false,
-        passed: 0,
-        by_http2: false,
-        asks_for: |_| String::new(),
-    };
+    let mut world = World::new();
     change(&mut world);
     let mut tag = 0;
     while tag < requests {
@@ -529,7 +528,7 @@ fn ask_in(
             tag += 1;
             ask(engine, &mut world, client, tag);
         }
-        world.refuses = below(&mut random, 30) == 0;
+        world.refuses = random.below(30) == 0;
         let mut steps = 0;
         let is_over = |engine: &Engine, world: &World| {
             let waits = world.clients.iter().any(|client| client.outcome == Outcome::UnderWay);

@@ -1,11 +1,11 @@
 //! Servers that answer wrongly.
 
-use super::{Random, below};
+use super::Random;
 
 /// An answer to the request with this tag, well or not so well made, and whether the
 /// connection ends behind it. Its body, where it has one, says whose it is.
 pub(super) fn answer(random: &mut Random, tag: u32) -> (Vec<u8>, bool) {
-    let body = format!("<{tag}>").repeat(1 + below(random, 400) * below(random, 10));
+    let body = format!("<{tag}>").repeat(1 + random.below(400) * random.below(10));
     let length = body.len();
     let chunked = || {
         let half = length / 2;
@@ -17,7 +17,7 @@ pub(super) fn answer(random: &mut Random, tag: u32) -> (Vec<u8>, bool) {
         out
     };
     let head = "HTTP/1.1 200 OK\r\nServer: up\r\n";
-    let text = match below(random, 20) {
+    let text = match random.below(20) {
         0..5 => format!("{head}Content-Length: {length}\r\n\r\n{body}"),
         5 | 6 => format!("{head}Transfer-Encoding: chunked\r\n\r\n{}0\r\nX-T: 1\r\n\r\n", chunked()),
         7 => return (format!("HTTP/1.0 200 OK\r\n\r\n{body}").into(), true),
@@ -35,5 +35,5 @@ pub(super) fn answer(random: &mut Random, tag: u32) -> (Vec<u8>, bool) {
         // Never.
         _ => String::new(),
     };
-    (text.into(), below(random, 3) == 0)
+    (text.into(), random.below(3) == 0)
 }

@@ -1,6 +1,6 @@
 //! Programs that answer wrongly.
 
-use super::{Random, below, engine, faulty_answers_harm_nobody};
+use super::{Random, engine, faulty_answers_harm_nobody};
 use crate::content_rules::ContentRules;
 use crate::gateways::{GatewayPass, GatewayProtocol, GatewayRules, GatewayTarget, Gateways};
 use crate::ids::UpstreamGroupId;
@@ -42,9 +42,9 @@ pub(super) fn answer(random: &mut Random, request: &str) -> (Vec<u8>, bool) {
     let value = value.trim_start_matches('\0');
     let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let tag: u32 = value[..end].parse().expect("a number");
-    let body = format!("<{tag}>").repeat(1 + below(random, 400) * below(random, 10));
+    let body = format!("<{tag}>").repeat(1 + random.below(400) * random.below(10));
     let length = body.len();
-    let text = match below(random, 12) {
+    let text = match random.below(12) {
         0..5 => format!("Content-Type: a/b\n\n{body}"),
         5 => format!("Content-Length: {length}\r\n\r\n{body}"),
         6 => format!("Content-Length: {}\r\n\r\n{body}", length + 7),
@@ -55,12 +55,12 @@ pub(super) fn answer(random: &mut Random, request: &str) -> (Vec<u8>, bool) {
         _ => "Content-Ty".to_owned(),
     };
     if is_fastcgi {
-        return (records(random, text.as_bytes()), below(random, 3) == 0);
+        return (records(random, text.as_bytes()), random.below(3) == 0);
     }
     // The end of the connection alone says that all is there.
     let is_whole = text.contains("Content-Length") || text.contains("garbage");
-    let line = if below(random, 4) == 0 { "HTTP/1.0 200 OK\r\n" } else { "" };
-    (format!("{line}{text}").into(), !is_whole || below(random, 2) == 0)
+    let line = if random.below(4) == 0 { "HTTP/1.0 200 OK\r\n" } else { "" };
+    (format!("{line}{text}").into(), !is_whole || random.below(2) == 0)
 }
 
 /// The text in records, with what is said of errors between them, and an end that may
@@ -69,10 +69,10 @@ fn records(random: &mut Random, text: &[u8]) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), text);
     let has_length = text.starts_with(b"Content-Length");
     while !rest.is_empty() {
-        let (piece, behind) = rest.split_at(1 + below(random, rest.len()));
+        let (piece, behind) = rest.split_at(1 + random.below(rest.len()));
         rest = behind;
-        match below(random, 60) {
-            0..10 => out.extend(record(7, b"a warning.\n", below(random, 8) as u8)),
+        match random.below(60) {
+            0..10 => out.extend(record(7, b"a warning.\n", random.below(8) as u8)),
             10 => out.extend(record(7, b"it is fatal", 0)),
             11 => out.extend(record(7, b"", 3)),
             // Another version, type or request; an end that comes too early.
@@ -83,11 +83,11 @@ fn records(random: &mut Random, text: &[u8]) -> Vec<u8> {
             16 if has_length => out.extend(record(3, &[0; 8], 0)),
             _ => {}
         }
-        out.extend(record(6, piece, below(random, 8) as u8));
+        out.extend(record(6, piece, random.below(8) as u8));
     }
     let ends: [(bool, usize); 4] = [(true, 1), (true, 0), (false, 1), (true, 2)];
     // Most are well made.
-    let (stdout, requests) = ends[[0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3][below(random, 11)]];
+    let (stdout, requests) = ends[[0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3][random.below(11)]];
     if stdout {
         out.extend(record(6, b"", 0));
     }

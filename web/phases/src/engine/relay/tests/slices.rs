@@ -1,6 +1,6 @@
 //! Upstreams that answer wrongly to who asks by slices: what is whole is what was asked for.
 
-use super::{Client, Outcome, Random, ask_with, below, engine};
+use super::{Client, Outcome, Random, ask_with, engine};
 use crate::engine::Engine;
 use crate::program::{Block, FieldRules, FilterSet};
 use crate::proxying::ProxyRules;
@@ -39,7 +39,7 @@ pub(super) fn answer(random: &mut Random, request: &str) -> Option<(Vec<u8>, boo
     }
     let end = length.min(last + 1);
     // Most slices are well made: an answer has several.
-    let fault = below(random, 80);
+    let fault = random.below(80);
     let (first, behind) = match fault {
         0 => (start + 1, end),
         1 => (start, end - 1),
@@ -85,7 +85,7 @@ pub(super) fn answer(random: &mut Random, request: &str) -> Option<(Vec<u8>, boo
             }
         }
     }
-    Some((out, fault <= 15 || fault == 30 || below(random, 3) == 0))
+    Some((out, fault <= 15 || fault == 30 || random.below(3) == 0))
 }
 
 /// One that asks by slices.

@@ -1,10 +1,11 @@
 //! Upstreams by HTTP/2, honest and hostile: many requests on a connection, none of which has what another
 //! is answered, whatever becomes of that.
 
-use super::{Link, Outcome, Random, World, ask_in, below, engine, tell};
+use super::{Link, Outcome, Random, World, ask, ask_in, engine, offer, tell};
 use crate::engine::Engine;
 use crate::proxying::UpstreamVersion;
-use exchange::{UpstreamEvent, UpstreamId};
+use core::time::Duration;
+use exchange::{Handler, UpstreamEvent, UpstreamId};
 use h2::frame::{self, FrameHead, Kind, setting};
 use h2::{BlockWriter, ErrorCode, HeadMemory, Offer, ServerConnection, ServerEvent, ServerSettings};
 use std::sync::Arc;
@@ -56,9 +57,9 @@ const DEEDS: [Deed; 14] = [
 
 impl Origin {
     pub fn begin(random: &mut Random, script: &mut Vec<u8>) -> Self {
-        let settings = ServerSettings { streams: 1 + below(random, 6) as u32, ..ServerSettings::default() };
+        let settings = ServerSettings { streams: 1 + random.below(6) as u32, ..ServerSettings::default() };
         let conn = ServerConnection::new(settings, script);
-        Self { conn, memory: HeadMemory::default(), hostile: below(random, 4) == 0 }
+        Self { conn, memory: HeadMemory::default(), hostile: random.below(4) == 0 }
     }
 
     /// Reads what came, and says what it will.
@@ -86,9 +87,9 @@ impl Origin {
     }
 
     fn answer(&mut self, stream: u32, own: &str, random: &mut Random, script: &mut Vec<u8>) {
-        let deed = if below(random, 2) == 0 { Deed::Whole } else { DEEDS[below(random, DEEDS.len())] };
-        let body = own.repeat(1 + below(random, 1_500));
-        let has_length = below(random, 2) == 0 || matches!(deed, Deed::TooShort | Deed::TooLong);
+        let deed = if random.below(2) == 0 { Deed::Whole } else { DEEDS[random.below(DEEDS.len())] };
+        let body = own.repeat(1 + random.below(1_500));
+        let has_length = random.below(2) == 0 || matches!(deed, Deed::TooShort | Deed::TooLong);
         let told = match deed {
             Deed::TooShort => body.len() + 1,
             Deed::TooLong => body.len() - 1,
@@ -106,7 +107,7 @@ impl Origin {
                 writer.field(b"X-Upper", b"1");
             }
         }
-        let code = [ErrorCode::INTERNAL_ERROR, ErrorCode::CANCEL, ErrorCode::NO_ERROR][below(random, 3)];
+        let code = [ErrorCode::INTERNAL_ERROR, ErrorCode::CANCEL, ErrorCode::NO_ERROR][random.below(3)];
         match deed {
             Deed::Silence => return,
             Deed::Refused => return self.conn.reset(stream, ErrorCode::REFUSED_STREAM, script),
@@ -125,7 +126,7 @@ impl Origin {
         let mut rest = body.as_bytes();
         while !rest.is_empty() {
             // What windows do not take is not sent: the answer stays as it is.
-            let room = self.conn.room(stream).min(1 + below(random, 9_000));
+            let room = self.conn.room(stream).min(1 + random.below(9_000));
             if room == 0 {
                 return;
             }
@@ -149,8 +150,8 @@ impl Origin {
 
     /// Says what none may.
     fn harm(random: &mut Random, script: &mut Vec<u8>) {
-        let stream = 1 + 2 * below(random, 5) as u32;
-        match below(random, 12) {
+        let stream = 1 + 2 * random.below(5) as u32;
+        match random.below(12) {
             0 => (0..300).for_each(|_| frame::write_settings(script, &[])),
             1 => (0..1_200).for_each(|_| frame::write(script, Kind::Ping, 0, 0, &[0; 8])),
             2 => frame::write_window_update(script, 0, (1 << 31) - 1),
@@ -174,11 +175,11 @@ pub(super) fn step(engine: &mut Engine, world: &mut World, random: &mut Random, 
     let Some(mut server) = origin.take() else { return };
     let read = server.read(got, random, script);
     got.drain(..read);
-    if server.hostile && below(random, 30) == 0 {
+    if server.hostile && random.below(30) == 0 {
         Origin::harm(random, script);
     }
     *origin = Some(server);
-    if below(random, 60) == 0 {
+    if random.below(60) == 0 {
         tell(engine, world, id, UpstreamEvent::End { held: 0 });
     }
 }
@@ -224,4 +225,54 @@ fn hundreds_of_faulty_answers_on_shared_connections_harm_nobody() {
         assert!(floods > 0, "{figures:?}");
         assert_eq!(engine.rest.kept.shared.streams_open(), 0, "no stream is left");
     }
+}
+
+/// A server that answers no PING while it computes: what was asked of it has its own time limits, and what is
+/// asked from then on goes elsewhere.
+#[test]
+fn a_server_that_is_slow_keeps_what_was_asked_of_it() {
+    let (mut engine, mut world) = (engine_by_http2(true), World::new());
+    ask(&mut engine, &mut world, 0, 1);
+    ask(&mut engine, &mut world, 1, 2);
+    let slow = world.links[0].id;
+    let (mut settings, mut memory) = (Vec::new(), HeadMemory::default());
+    let mut server: ServerConnection<()> = ServerConnection::new(ServerSettings::default(), &mut settings);
+    for id in world.links.iter().map(|link| link.id).collect::<Vec<_>>() {
+        world.link(id).expect("it was dialled").opened = true;
+        tell(&mut engine, &mut world, id, UpstreamEvent::Opened);
+        engine.on_turn(&mut world);
+        offer(&mut engine, &mut world, id, &settings);
+    }
+    let (got, mut said, mut at) = (std::mem::take(&mut world.links[0].got), Vec::new(), 0);
+    while at < got.len() {
+        let offer = Offer { bytes: &got[at..], second: 1, memory: &mut memory };
+        at += server.on_bytes(offer, &mut said).0;
+    }
+    let mut block = Vec::new();
+    BlockWriter::answer(&mut block, 200).field(b"content-length", b"6");
+    server.write_block(1, &block, false, &mut said);
+    said.extend_from_slice(&server.data(1, 3, false));
+    said.extend_from_slice(b"<1>");
+    offer(&mut engine, &mut world, slow, &said);
+    engine.on_turn(&mut world);
+    assert_eq!((world.clients[0].status, &*world.clients[0].body), (200, &b"<1>"[..]));
+    // Another question of a server that has said nothing for a while, and does not from now on.
+    world.now = world.now + Duration::from_secs(3);
+    ask(&mut engine, &mut world, 2, 3);
+    ask(&mut engine, &mut world, 3, 4);
+    engine.on_turn(&mut world);
+    let asked = &world.link(slow).expect("it is there").got;
+    assert!(matches!(FrameHead::read(asked), Some(FrameHead { kind: Kind::Ping, length: 8, .. })), "{asked:?}");
+    world.now = world.now + Duration::from_millis(2_001);
+    tell(&mut engine, &mut world, slow, UpstreamEvent::Timer);
+    engine.on_turn(&mut world);
+    assert!(world.clients.iter().all(|client| client.outcome == Outcome::UnderWay), "{:?}", world.clients);
+    assert_eq!((world.dialled, engine.rest.kept.shared.figures().silent), (3, 1), "another connection is begun");
+    // What was asked before is whole after all, and then the connection is none any more.
+    let mut rest = server.data(1, 3, true).to_vec();
+    rest.extend_from_slice(b"<1>");
+    offer(&mut engine, &mut world, slow, &rest);
+    engine.on_turn(&mut world);
+    assert_eq!((world.clients[0].outcome, &*world.clients[0].body), (Outcome::Whole, &b"<1><1>"[..]));
+    assert!(world.link(slow).is_none());
 }

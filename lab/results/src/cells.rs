@@ -1,6 +1,6 @@
 //! Values of a result as cells of tables and as points of curves.
 
-use figures::{digits, grouped, seconds, share, si};
+use figures::{digits, factor, grouped, seconds, share, si};
 use pages::{PageTable, Series, is_sound};
 use serde_json::{Value, json};
 
@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 /// a unit stands behind it, with a prefix. Without one it is as it stands there.
 fn shown(value: &Value, unit: &str) -> String {
     match (unit, value.as_f64()) {
+        ("factor", None) if value.is_array() => texts_by(list(value, ""), "factor").join(" to "),
+        ("factor", Some(number)) => factor(number),
         ("ranges", _) => ranges(value.as_array().map_or(&[], Vec::as_slice)),
         ("", _) | (_, None) => plain(value),
         ("count", Some(number)) => grouped(number as u64),
@@ -55,6 +57,11 @@ pub fn texts(whole: &Value, path: &str) -> Vec<String> {
     list(whole, path).iter().map(plain).collect()
 }
 
+/// Each by this unit.
+fn texts_by(values: &[Value], unit: &str) -> Vec<String> {
+    values.iter().map(|value| shown(value, unit)).collect()
+}
+
 /// The same value of each row.
 pub fn texts_of(rows: &[Value], path: &str) -> Vec<String> {
     rows.iter().map(|row| text(row, path)).collect()
@@ -92,9 +99,14 @@ pub fn distributions<'a>(caption: &str, columns: &str, all: impl Iterator<Item =
 
 /// A distribution without the percentiles (`p999`, `p999_ns`) that say as much of chance as of what was measured.
 pub fn sound(of: &Value) -> Value {
+    sound_of(of, number(of, "/samples").unwrap_or(0.0))
+}
+
+/// The same of so many samples; in rows of sweeps they are called `lat99_ns`.
+pub fn sound_of(of: &Value, samples: f64) -> Value {
     let mut of = of.clone();
-    let samples = number(&of, "/samples").unwrap_or(0.0);
-    let share = |key: &str| format!("0.{}", key.strip_prefix('p')?.trim_end_matches("_ns")).parse::<f64>().ok();
+    let digits = |key: &str| key.strip_prefix("lat").or_else(|| key.strip_prefix('p')).map(str::to_owned);
+    let share = |key: &str| format!("0.{}", digits(key)?.trim_end_matches("_ns")).parse::<f64>().ok();
     let is_sound = |key: &str| share(key).is_none_or(|share| is_sound(share, samples));
     of.as_object_mut().into_iter().for_each(|of| of.retain(|key, _| is_sound(key)));
     of
@@ -142,16 +154,20 @@ pub fn object(caption: &str, whole: &Value, path: &str) -> PageTable {
     PageTable::pairs(caption, ["", "value"], pairs)
 }
 
-/// What was expected, what was measured, and whether it was met; `missed` if not.
+/// What was expected, what was measured, and whether it was met; `missed` if not, and nothing of what does not count.
 pub fn expected(caption: &str, expectations: &[Value], name: &str, missed: &str) -> PageTable {
-    let met = |one: &Value| if one["met"] == true { "met" } else { missed }.to_owned();
+    let met = |one: &Value| match &one["met"] {
+        Value::Bool(true) => "met",
+        Value::Null => "does not count",
+        _ => missed,
+    };
     let measured = |one: &Value| match (one["told"].as_str(), &one["measured"]) {
         (Some(told), _) => told.to_owned(),
         (None, Value::Null) => "not measured".to_owned(),
         (None, value) => shown(value, if one["is_time"] == true { "ns" } else { "digits" }),
     };
     let rows = expectations.iter().map(|one| vec![text(one, name), measured(one)]);
-    PageTable::new(caption, &["", "measured"]).with(rows).judged(expectations.iter().map(met))
+    PageTable::new(caption, &["", "measured"]).with(rows).judged(expectations.iter().map(|one| met(one).to_owned()))
 }
 
 /// Whether a row counts, by what speaks against it.

@@ -1,0 +1,21 @@
+//! The objects of Kubernetes that install the operator.
+
+use crate::args::InstallArgs;
+use manifests::{InstallSetting, install, yaml};
+use say::{Failure, print};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Prints them.
+///
+/// # Errors
+/// If they cannot be printed.
+pub fn print_objects(asked: &InstallArgs) -> Result<ExitCode, Failure> {
+    let all = install(InstallSetting { namespace: &asked.namespace, image: &asked.image });
+    if asked.json {
+        print!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": all }));
+    } else {
+        print!("{}", yaml(&all.iter().collect::<Vec<&Value>>()));
+    }
+    Ok(ExitCode::SUCCESS)
+}

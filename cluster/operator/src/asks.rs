@@ -1,0 +1,196 @@
+//! The questions.
+
+use crate::moment::written;
+use kubernetes::Method;
+use reconcile::Call;
+use serde_json::{Value, json};
+use spec::{POD_PREFIX, VERSION};
+
+/// Whose fields they are (server-side apply).
+const MANAGER: &str = "nearside-operator";
+
+/// The Lease of whichever operator is the one of its namespace.
+const LEASE: &str = "nearside-operator";
+
+/// How long a holder that does not count has it, in seconds.
+const HELD_FOR: u32 = 15;
+
+/// The questions of one namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct Asks {
+    namespace: String,
+}
+
+/// A test, as questions name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'a> {
+    pub name: &'a str,
+    pub uid: &'a str,
+}
+
+/// Something that happened to a test.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Happened {
+    pub reason: String,
+    pub message: String,
+    pub is_warning: bool,
+    pub unix: u64,
+}
+
+impl Asks {
+    pub fn new(namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned() }
+    }
+
+    pub fn see_lease(&self) -> Call {
+        call(Method::Get, format!("{}/{LEASE}", self.leases()), None)
+    }
+
+    pub fn make_lease(&self, holder: &str) -> Call {
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": { "name": LEASE, "namespace": self.namespace },
+            "spec": { "holderIdentity": holder, "leaseDurationSeconds": HELD_FOR },
+        });
+        call(Method::Post, self.leases(), Some(lease))
+    }
+
+    pub fn put_lease(&self, lease: &Value) -> Call {
+        call(Method::Put, format!("{}/{LEASE}", self.leases()), Some(lease.clone()))
+    }
+
+    pub fn list(&self) -> Call {
+        call(Method::Get, self.tests(), None)
+    }
+
+    /// Where a watch is asked for: what comes after this version.
+    pub fn watch(&self, version: &str) -> String {
+        format!(
+            "{}?watch=1&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion={}",
+            self.tests(),
+            // Versions are texts without meaning; what might end the parameter has no place in one.
+            version.chars().filter(char::is_ascii_alphanumeric).collect::<String>()
+        )
+    }
+
+    /// Is this test the one of its name yet, and of which version?
+    pub fn see_test(&self, test: Named<'_>) -> Call {
+        call(Method::Get, format!("{}/{}", self.tests(), test.name), None)
+    }
+
+    /// By the version that was seen, so that another of its name, which was made since, keeps its own: of a status a
+    /// server does not compare the number of the object (`uid`).
+    pub fn tell_status(&self, test: Named<'_>, version: &str, status: &Value) -> Call {
+        let object = json!({
+            "apiVersion": VERSION,
+            "kind": "LoadTest",
+            "metadata": {
+                "name": test.name,
+                "namespace": self.namespace,
+                "uid": test.uid,
+                "resourceVersion": version,
+            },
+            "status": status,
+        });
+        let path = format!("{}/{}/status?fieldManager={MANAGER}&force=true", self.tests(), test.name);
+        call(Method::Apply, path, Some(object))
+    }
+
+    /// The object with a test's result, which goes with the test.
+    pub fn keep_result(&self, test: Named<'_>, result: &str) -> Call {
+        let name = result_name(test.name);
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "labels": { "app.kubernetes.io/name": "nearside", "app.kubernetes.io/instance": test.name },
+                "ownerReferences": [owner(test)],
+            },
+            "data": { "result.json": result },
+        });
+        let path = format!("/api/v1/namespaces/{}/configmaps/{name}", self.namespace);
+        call(Method::Apply, format!("{path}?fieldManager={MANAGER}&force=true"), Some(object))
+    }
+
+    /// Its name says what happened to whom, so that it is there once.
+    pub fn tell_event(&self, test: Named<'_>, happened: &Happened) -> Call {
+        let Happened { reason, message, is_warning, unix } = happened;
+        let time = written(*unix);
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": format!("{}.{}.{}", test.name, test.uid, reason.to_ascii_lowercase()),
+                "namespace": self.namespace,
+            },
+            "involvedObject": {
+                "apiVersion": VERSION,
+                "kind": "LoadTest",
+                "name": test.name,
+                "namespace": self.namespace,
+                "uid": test.uid,
+            },
+            "type": if *is_warning { "Warning" } else { "Normal" },
+            "reason": reason,
+            "message": message,
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "count": 1,
+            "source": { "component": MANAGER },
+            "reportingComponent": MANAGER,
+            "reportingInstance": MANAGER,
+        });
+        call(Method::Post, format!("/api/v1/namespaces/{}/events", self.namespace), Some(object))
+    }
+
+    pub fn see_job(&self, test: Named<'_>) -> Call {
+        call(Method::Get, self.job(test), None)
+    }
+
+    pub fn delete_job(&self, test: Named<'_>, uid: &str) -> Call {
+        call(Method::Delete, self.job(test), Some(deletion(uid)))
+    }
+
+    pub fn delete_test(&self, test: Named<'_>) -> Call {
+        call(Method::Delete, format!("{}/{}", self.tests(), test.name), Some(deletion(test.uid)))
+    }
+
+    fn tests(&self) -> String {
+        format!("/apis/{VERSION}/namespaces/{}/loadtests", self.namespace)
+    }
+
+    fn leases(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
+    }
+
+    fn job(&self, test: Named<'_>) -> String {
+        format!("/apis/batch/v1/namespaces/{}/jobs/{}{}", self.namespace, POD_PREFIX, test.name)
+    }
+}
+
+/// The name of the object with a test's result.
+pub(crate) fn result_name(test: &str) -> String {
+    format!("{}{test}-result", POD_PREFIX)
+}
+
+/// Whose an object is that goes with a test.
+fn owner(test: Named<'_>) -> Value {
+    json!({ "apiVersion": VERSION, "kind": "LoadTest", "name": test.name, "uid": test.uid, "controller": true })
+}
+
+fn call(method: Method, path: String, object: Option<Value>) -> Call {
+    Call { method, path, object }
+}
+
+/// What is deleted is the object of this number, and no other of its name; what belongs to it goes after it.
+fn deletion(uid: &str) -> Value {
+    json!({
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "propagationPolicy": "Background",
+        "preconditions": { "uid": uid },
+    })
+}

@@ -1,0 +1,150 @@
+//! Which of several operators of a namespace is the one: whoever holds a Lease, as a target's is held.
+
+use crate::asks::Asks;
+use core::time::Duration;
+use kubernetes::ApiError;
+use reconcile::{Call, LeaseStep, LeaseWaiting, left, renewed};
+use serde_json::Value;
+use wire::Time;
+
+/// How often whoever waits looks.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How often the holder says that it is here.
+const RENEW_EVERY: Duration = Duration::from_secs(4);
+
+/// Whoever could not say so for this long may have been followed by another, who waits a little longer.
+const HELD_FOR: Duration = Duration::from_secs(10);
+
+/// Before a question without an answer is asked again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What is asked next of the Lease.
+#[derive(Clone, PartialEq, Debug)]
+enum LeadStep {
+    See,
+    Make,
+    Take(Value),
+    /// It is this one's: it is seen again.
+    Held,
+    Renew(Value),
+    /// It is to be the next one's.
+    SeeLeft,
+    Leave(Value),
+    Over,
+}
+
+/// Whether this operator is the one.
+#[derive(Debug)]
+pub(crate) struct Leading {
+    holder: String,
+    step: LeadStep,
+    due: Time,
+    waiting: LeaseWaiting,
+    is_held: bool,
+    /// When the question was asked that is under way.
+    asked_at: Time,
+    /// Until when nobody else can be the one.
+    held_until: Time,
+    /// Another was told of.
+    pub told: Option<String>,
+}
+
+impl Leading {
+    pub fn new(holder: String, now: Time) -> Self {
+        let (step, waiting) = (LeadStep::See, LeaseWaiting::default());
+        Self { holder, step, due: now, waiting, is_held: false, asked_at: now, held_until: now, told: None }
+    }
+
+    /// Whether it is the one, as far as it knows.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Whether nobody else can be the one: a process that stood still asks first.
+    pub fn may_act(&self, now: Time) -> bool {
+        self.is_held && now < self.held_until
+    }
+
+    /// Whether nothing more is asked: it left, or another is the one now.
+    pub fn is_over(&self) -> bool {
+        self.step == LeadStep::Over
+    }
+
+    pub fn due(&self) -> Time {
+        self.due
+    }
+
+    pub fn leave(&mut self, now: Time) {
+        if !self.is_over() {
+            (self.is_held, self.due) = (false, now);
+            self.step = LeadStep::SeeLeft;
+        }
+    }
+
+    pub fn call(&mut self, asks: &Asks, now: Time) -> Option<Call> {
+        self.asked_at = now;
+        Some(match &self.step {
+            LeadStep::See | LeadStep::Held | LeadStep::SeeLeft => asks.see_lease(),
+            LeadStep::Make => asks.make_lease(&self.holder),
+            LeadStep::Take(lease) | LeadStep::Renew(lease) | LeadStep::Leave(lease) => asks.put_lease(lease),
+            LeadStep::Over => return None,
+        })
+    }
+
+    fn go(&mut self, step: LeadStep, due: Time) {
+        (self.step, self.due) = (step, due);
+    }
+
+    /// Answers whether another operator is the one, who was not before.
+    pub fn on_answer(&mut self, answer: Result<Value, ApiError>, now: Time) -> bool {
+        let step = self.step.clone();
+        match (step, answer) {
+            (LeadStep::See, Ok(found)) => match self.waiting.step(&found, &self.holder, now) {
+                LeaseStep::Take(mine) => self.go(LeadStep::Take(mine), now),
+                LeaseStep::Wait { holder } => {
+                    self.go(LeadStep::See, now + LOOK_EVERY);
+                    let is_new = self.told.as_ref() != Some(&holder);
+                    self.told = Some(holder);
+                    return is_new;
+                }
+            },
+            (LeadStep::See, Err(why)) if why.is_missing() => self.go(LeadStep::Make, now),
+            (LeadStep::Make | LeadStep::Take(_), Ok(_)) => {
+                self.is_held = true;
+                self.hold(now);
+            }
+            // Somebody else was quicker; or it is done, and only the answer did not come.
+            (LeadStep::See | LeadStep::Make | LeadStep::Take(_), Err(_)) => self.go(LeadStep::See, now + PAUSE),
+            (LeadStep::Held, Ok(found)) => match renewed(&found, &self.holder) {
+                Some(lease) => self.go(LeadStep::Renew(lease), now),
+                None => self.lose(),
+            },
+            // Whoever deleted it, the next who makes it is the one.
+            (LeadStep::Held, Err(why)) if why.is_missing() => self.lose(),
+            (LeadStep::Renew(_), Ok(_)) => self.hold(now),
+            (LeadStep::Held | LeadStep::Renew(_), Err(_)) => self.go(LeadStep::Held, now + PAUSE),
+            (LeadStep::SeeLeft, Ok(found)) => match left(&found, &self.holder) {
+                Some(free) => self.go(LeadStep::Leave(free), now),
+                None => self.lose(),
+            },
+            // It may be this one's still: that is to be seen. Whoever leaves has no time for ever.
+            (LeadStep::SeeLeft | LeadStep::Leave(_), Err(why)) if why.may_pass() || why.is_conflict() => {
+                self.go(LeadStep::SeeLeft, now + PAUSE);
+            }
+            (LeadStep::SeeLeft | LeadStep::Leave(_), _) => self.lose(),
+            (LeadStep::Over, _) => {}
+        }
+        false
+    }
+
+    fn hold(&mut self, now: Time) {
+        self.held_until = self.asked_at + HELD_FOR;
+        self.go(LeadStep::Held, now + RENEW_EVERY);
+    }
+
+    fn lose(&mut self) {
+        self.is_held = false;
+        self.go(LeadStep::Over, Time::MAX);
+    }
+}
