@@ -228,6 +228,14 @@ impl World {
     }
 
     fn on_event(&mut self, event: Event) {
+        // What comes to one that stands still it sees when it goes on, and so does what runs in it.
+        if let Event::Answered(number, _) | Event::Watched(number, ..) | Event::Run(number, ..) = event
+            && self.is_stalled(number)
+            && let Some((from, span)) = self.setting.stall
+        {
+            let rest = (from + span).saturating_sub(self.now.since(self.began));
+            return self.after(rest, event);
+        }
         match event {
             Event::Starts => self.start(),
             Event::Asked(number, call) => {
