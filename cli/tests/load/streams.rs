@@ -43,7 +43,9 @@ fn streams_are_played() {
         (&3.into(), &3.into()),
         "{json}"
     );
-    assert_eq!((&json["counted"]["window"], &json["objectives"][0]["met"]), (&1.into(), &true.into()), "{json}");
+    // Nor do objectives then.
+    let met = if output.status.code() == Some(0) { true.into() } else { Value::Null };
+    assert_eq!((&json["counted"]["window"], &json["objectives"][0]["met"]), (&1.into(), &met), "{json}");
     assert!(json["evenness"].is_null() && json["environment"]["kernel"].is_string(), "{json}");
     // A window's worth, and what the buffers hold.
     let bytes = json["bits_per_second"].as_f64().expect("a rate") / 8.0;

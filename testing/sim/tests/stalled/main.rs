@@ -392,6 +392,10 @@ fn who_takes_slowly_is_not_late_with_what_waits_for_its_turn() {
             world.say(id, &more);
             seconds += 1;
             assert!(seconds < 2_000, "{path}");
+            if seconds > 400 {
+                // Whoever reads files does so in the machine's time.
+                std::thread::sleep(Duration::from_millis(10));
+            }
         }
         let came = &world.net.clients[&1];
         assert_eq!((came.resets, came.body), (0, 6 * LARGE), "{path}");
