@@ -394,7 +394,7 @@ fn who_takes_slowly_is_not_late_with_what_waits_for_its_turn() {
             assert!(seconds < 2_000, "{path}");
             if seconds > 400 {
                 // Whoever reads files does so in the machine's time.
-                std::thread::sleep(Duration::from_millis(10));
+                std::thread::sleep(core::time::Duration::from_millis(10));
             }
         }
         let came = &world.net.clients[&1];
