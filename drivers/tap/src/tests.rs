@@ -349,12 +349,12 @@ fn a_device_in_use_is_said() {
 fn addresses_are_settled_when_the_device_is_open() {
     in_namespace(|| {
         assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
-        for _ in 0..40 {
-            let tap = open("tap:near0,addr=fd09::1/64");
+        // A program that another test starts may hold a device for a moment: each has a name of its own.
+        for number in 10..50 {
+            let _tap = open(&format!("tap:near{number},addr=fd{number}::1/64"));
             let socket = UdpSocket::bind("[::]:0").unwrap();
-            socket.connect("[fd09::2]:7").unwrap();
-            assert_eq!(socket.local_addr().unwrap().ip().to_string(), "fd09::1");
-            drop(tap);
+            socket.connect(format!("[fd{number}::2]:7")).unwrap();
+            assert_eq!(socket.local_addr().unwrap().ip().to_string(), format!("fd{number}::1"));
         }
     });
 }
