@@ -389,6 +389,12 @@ impl Reader {
         taken && self.jobs == 0
     }
 
+    /// Whether nothing was asked since all of it was answered, as the last turn saw it.
+    #[inline]
+    pub fn is_unasked(&self) -> bool {
+        self.since.is_none() && !self.has_line()
+    }
+
     /// Once per turn, after [`Reader::hand_over`]: whether an answer is still
     /// to come.
     #[inline]
