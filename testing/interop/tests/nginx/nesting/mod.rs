@@ -227,7 +227,7 @@ fn compare(site: Site, also: impl Fn(&mut Twins, &[(String, Made)]) -> Vec<Strin
 const TRIES: u32 = 3;
 
 /// So long one thread that only sleeps was late: then others may have slept through a time limit.
-const STILL: Duration = Duration::from_millis(100);
+const STILL: Duration = Duration::from_millis(25);
 
 /// How long the machine stood still at most.
 struct Stillness(Arc<AtomicBool>, JoinHandle<Duration>);
