@@ -151,11 +151,11 @@ impl Asks {
     }
 
     pub fn delete_job(&self, test: Named<'_>, uid: &str) -> Call {
-        call(Method::Delete, self.job(test), Some(deletion(uid)))
+        Call::deletion(self.job(test), uid)
     }
 
     pub fn delete_test(&self, test: Named<'_>) -> Call {
-        call(Method::Delete, format!("{}/{}", self.tests(), test.name), Some(deletion(test.uid)))
+        Call::deletion(format!("{}/{}", self.tests(), test.name), test.uid)
     }
 
     fn tests(&self) -> String {
@@ -183,14 +183,4 @@ fn owner(test: Named<'_>) -> Value {
 
 fn call(method: Method, path: String, object: Option<Value>) -> Call {
     Call { method, path, object }
-}
-
-/// What is deleted is the object of this number, and no other of its name; what belongs to it goes after it.
-fn deletion(uid: &str) -> Value {
-    json!({
-        "kind": "DeleteOptions",
-        "apiVersion": "v1",
-        "propagationPolicy": "Background",
-        "preconditions": { "uid": uid },
-    })
 }

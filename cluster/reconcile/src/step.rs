@@ -17,6 +17,20 @@ pub struct Call {
     pub object: Option<Value>,
 }
 
+impl Call {
+    /// What is deleted is the object of this number, and no other of its name; what belongs to it goes after it.
+    #[must_use]
+    pub fn deletion(path: String, uid: &str) -> Self {
+        let options = json!({
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": "Background",
+            "preconditions": { "uid": uid },
+        });
+        Self { method: Method::Delete, path, object: Some(options) }
+    }
+}
+
 /// What is asked next.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Step {
@@ -97,7 +111,7 @@ impl Names {
             Step::TakeLease(lease) | Step::LeaveLease(lease) => self.put_lease(lease.clone()),
             Step::SeeJob | Step::SeeMadeJob | Step::SeeLeftJob => call(Method::Get, job_path, None),
             Step::MakeJob => call(Method::Post, jobs, Some(manifests.job.clone())),
-            Step::ClearJob(uid) | Step::DeleteJob(uid) => call(Method::Delete, job_path, Some(deletion(uid))),
+            Step::ClearJob(uid) | Step::DeleteJob(uid) => Some(Call::deletion(job_path, uid)),
             Step::SeeSecret(_) | Step::SeeMadeSecret => call(Method::Get, secret_path, None),
             Step::MakeSecret => {
                 let mut secret = manifests.secret.clone();
@@ -105,7 +119,7 @@ impl Names {
                     json!([{ "apiVersion": "batch/v1", "kind": "Job", "name": self.test, "uid": job }]);
                 call(Method::Post, secrets, Some(secret))
             }
-            Step::ClearSecret(uid) | Step::DeleteSecret(uid) => call(Method::Delete, secret_path, Some(deletion(uid))),
+            Step::ClearSecret(uid) | Step::DeleteSecret(uid) => Some(Call::deletion(secret_path, uid)),
             Step::Begin => {
                 // By its number: another of its name is not to begin.
                 let begin = json!({ "metadata": { "uid": job }, "spec": { "suspend": false } });
@@ -140,14 +154,4 @@ impl Names {
     fn leases(&self) -> String {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
-}
-
-/// What is deleted is the object of this number, and no other of its name; what belongs to it goes after it.
-fn deletion(uid: &str) -> Value {
-    json!({
-        "kind": "DeleteOptions",
-        "apiVersion": "v1",
-        "propagationPolicy": "Background",
-        "preconditions": { "uid": uid },
-    })
 }

@@ -132,12 +132,7 @@ impl<T> ServerConnection<T> {
         // Who reads all that comes is to be sent more within a round trip.
         let most = GROWN_MAX.max(stream.target) - stream.target;
         let grows = if bytes > 0 { stream.target.min(most).min(room) } else { 0 };
-        let increment = stream.owed + grows;
-        if stream.receive.change(increment.into()) {
-            (stream.owed, stream.target) = (0, stream.target + grows);
-            self.grown += grows;
-            frame::write_window_update(out, number, increment);
-        }
+        self.grown += stream.open_window(grows, out);
     }
 
     /// A body is read from now on: as much of it may come as of others.
@@ -148,11 +143,6 @@ impl<T> ServerConnection<T> {
         if grows == 0 || stream.remote_ended {
             return;
         }
-        let increment = stream.owed + grows;
-        if stream.receive.change(increment.into()) {
-            (stream.owed, stream.target) = (0, stream.target + grows);
-            self.grown += grows;
-            frame::write_window_update(out, number, increment);
-        }
+        self.grown += stream.open_window(grows, out);
     }
 }

@@ -1,5 +1,6 @@
 //! Streams of a connection, and their windows (RFC 9113 sections 5.1 and 5.2).
 
+use crate::frame;
 use crate::priority::StreamPriority;
 use core::cmp::Ordering;
 use std::collections::VecDeque;
@@ -94,6 +95,17 @@ impl<T> Stream<T> {
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.remote_ended
+    }
+
+    /// Its peer may send what was given back, and so many bytes more; by how many its window is larger then.
+    pub(crate) fn open_window(&mut self, grows: u32, out: &mut Vec<u8>) -> u32 {
+        let increment = self.owed + grows;
+        if !self.receive.change(increment.into()) {
+            return 0;
+        }
+        (self.owed, self.target) = (0, self.target + grows);
+        frame::write_window_update(out, self.number, increment);
+        grows
     }
 
     /// It is malformed from now on; its number.

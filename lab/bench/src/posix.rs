@@ -10,6 +10,7 @@ mod program;
 use crate::BenchError;
 use crate::callgrind::{Profile, read_costs};
 use crate::cost::{Case, stack_work};
+use crate::kernel::word;
 use crate::silos::check;
 use core::time::Duration;
 use cpu::Clock;
@@ -102,7 +103,6 @@ pub fn run(args: &PosixArgs, nearside: &Path) -> Result<bool, BenchError> {
     }
     let more = sockets - stack;
     let (is_cheap, is_short) = (more <= BOUND_MORE, short >= BOUND_SHORT);
-    let word = |kept| if kept { "kept" } else { "NOT KEPT" };
     println!("{stack:9.1}  of our own server's stack");
     println!("{more:9.1}  more than that, at most {BOUND_MORE}: {}", word(is_cheap));
     println!(

@@ -119,8 +119,7 @@ fn look_and_rounds(plan: &DemoPlan, parts: &mut rounds::Parts) -> (DemoResults, 
 /// Shows and writes what was measured, if anything was; what is to be told as an error of it.
 fn keep(plan: &DemoPlan, results: &DemoResults, ended: Option<Error>) -> Result<Option<Error>, Error> {
     let failed = || results.failed.first().map(|row| Error::Machine(format!("given up: {row}")));
-    let is_empty = results.rows.iter().all(|row| row.rounds.is_empty());
-    if is_empty && ended.is_some() {
+    if results.is_empty() && ended.is_some() {
         return Ok(ended);
     }
     let write = |name: &str, text: &str| {

@@ -113,14 +113,19 @@ impl DemoResults {
         scenarios
     }
 
+    /// Whether no row was measured.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.iter().all(|row| row.rounds.is_empty())
+    }
+
     /// What the figures are worth, in a word, and why.
     #[must_use]
     pub fn verdict(&self) -> (&'static str, Vec<String>) {
-        let empty = self.rows.iter().all(|row| row.rounds.is_empty());
         let mut reasons: Vec<String> = self.ended.iter().map(|why| format!("It ended early: {why}.")).collect();
         reasons.extend(self.failed.iter().map(|row| format!("Given up: {row}.")));
         reasons.extend(self.doubt());
-        match (empty, reasons.is_empty()) {
+        match (self.is_empty(), reasons.is_empty()) {
             (true, _) => ("INVALID", [vec!["Nothing was measured.".to_owned()], reasons].concat()),
             (false, true) => ("COMPLETE", reasons),
             (false, false) => ("PARTIAL", reasons),

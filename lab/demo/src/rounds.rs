@@ -108,7 +108,9 @@ fn rounds(
             match (measure(*item), *item) {
                 (Ok(Came::Row(measured)), Item::Ask(scenario, contender)) => {
                     let row = results.rows.iter_mut().find(|r| r.scenario == scenario && r.contender == contender);
-                    row.into_iter().for_each(|row| row.rounds.push((*measured).clone()));
+                    if let Some(row) = row {
+                        row.rounds.push(*measured);
+                    }
                 }
                 (Ok(Came::Frames(rate)), _) => results.frames.push(rate),
                 (Ok(Came::Row(_)), Item::Frames) => {}

@@ -240,11 +240,11 @@ impl CarriedTable {
 }
 
 impl Carried {
-    /// What waits for its protocol.
-    pub(crate) fn unsent(&self) -> Unsent {
+    /// What waits for its protocol. `reads_all`: whether its handler reads every body.
+    pub(crate) fn unsent(&self, reads_all: impl FnOnce() -> bool) -> Unsent {
         let trails = self.trailers.as_ref().is_some_and(|lines| !lines.is_empty());
         let (head, body, ends) = (!self.heads.is_empty(), self.queued, self.trailers.is_some());
-        let reads = self.body.open && self.exchange.reads;
+        let reads = self.body.open && (self.exchange.reads || reads_all());
         Unsent { head, body, ends, trails, stop: self.stop, late: self.late, reads }
     }
 

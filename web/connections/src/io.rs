@@ -251,7 +251,7 @@ impl Io for ConnectionIo<'_> {
 
     fn outlives_client(&self, id: ExchangeId, window: usize) -> bool {
         let Some(one) = self.connections.carried.get(id) else { return false };
-        let Unsent { head, body, ends, .. } = one.unsent();
+        let Unsent { head, body, ends, .. } = one.unsent(|| false);
         match one.stage {
             Stage::Waiting => !one.exchange.patient && !one.body.open,
             // More of it may come, but nothing more of what it is an answer to.
@@ -293,13 +293,12 @@ impl Io for ConnectionIo<'_> {
             self.tell(id, ExchangeEvent::Room);
             return (self.freed(id), self.unsent(id));
         }
-        let (freed, mut unsent) = (core::mem::take(&mut one.body.free), one.unsent());
-        unsent.reads |= one.body.open && !self.handler.chooses_bodies();
-        (freed, unsent)
+        (core::mem::take(&mut one.body.free), one.unsent(|| !self.handler.chooses_bodies()))
     }
 
     fn unsent(&self, id: ExchangeId) -> Unsent {
-        self.connections.carried.get(id).map_or_else(Unsent::default, |one| one.unsent())
+        let one = self.connections.carried.get(id);
+        one.map_or_else(Unsent::default, |one| one.unsent(|| !self.handler.chooses_bodies()))
     }
 
     fn take_head(&mut self, id: ExchangeId) -> Option<QueuedHead> {

@@ -92,7 +92,7 @@ impl Handler for Files {
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
-        if self.has_nothing_to_do() {
+        if self.is_at_rest() {
             return Wake::Idle;
         }
         if self.reader.arrived() {
@@ -162,16 +162,11 @@ impl Files {
         self.store.memory(each);
     }
 
-    /// Whether a turn is none of ours: nothing is sent, read or looked for, and nothing is to be.
-    #[inline]
-    fn has_nothing_to_do(&self) -> bool {
-        self.is_at_rest() && self.reader.is_unasked()
-    }
-
     /// The end of a turn: the reader gets what there is to do. When there will be
     /// more of it for us.
     pub fn end_turn<R: Replies + ?Sized>(&mut self, replies: &mut R) -> Wake {
-        if self.has_nothing_to_do() {
+        if self.is_at_rest() {
+            self.counters.file_silence = 0;
             return Wake::Idle;
         }
         self.reader.hand_over();

@@ -36,7 +36,7 @@ impl Mounts {
 
     /// The device that a path below the root lies on; 0 where that is not known.
     pub fn device_of(&self, path: &[u8]) -> u64 {
-        if self.devices.is_empty() {
+        if !self.is_known() {
             return 0;
         }
         let whole = [&self.root, path.strip_suffix(b"/").unwrap_or(path)].join(&b"/"[..]);

@@ -389,12 +389,6 @@ impl Reader {
         taken && self.jobs == 0
     }
 
-    /// Whether nothing was asked since all of it was answered, as the last turn saw it.
-    #[inline]
-    pub fn is_unasked(&self) -> bool {
-        self.since.is_none() && !self.has_line()
-    }
-
     /// Once per turn, after [`Reader::hand_over`]: whether an answer is still
     /// to come.
     #[inline]
@@ -431,21 +425,19 @@ impl Reader {
     /// do. What has no room there follows an answer.
     #[inline]
     pub fn has_line(&self) -> bool {
-        let is_inline = match &self.side {
-            Side::Inline(_, line) => !line.is_empty(),
-            Side::Thread(_) => false,
-        };
         let may_change = !self.changes.is_empty() && !self.is_changing;
-        is_inline || may_change || (!self.is_changing && self.looks.may_start()) || self.reads.may_start()
+        self.has_inline() || may_change || (!self.is_changing && self.looks.may_start()) || self.reads.may_start()
+    }
+
+    /// Whether something is to be done here, where nobody else does it.
+    #[inline]
+    fn has_inline(&self) -> bool {
+        matches!(&self.side, Side::Inline(_, line) if !line.is_empty())
     }
 
     /// Whether an answer is still to come, but for those of a ring.
     fn is_busy(&self) -> bool {
-        let is_inline = match &self.side {
-            Side::Inline(_, line) => !line.is_empty(),
-            Side::Thread(_) => false,
-        };
-        is_inline || self.is_changing || !self.changes.is_empty() || !self.looks.is_empty()
+        self.has_inline() || self.is_changing || !self.changes.is_empty() || !self.looks.is_empty()
     }
 
     /// Whether the answers come by [`Reader::take`] alone, with nobody else

@@ -307,13 +307,13 @@ impl SharedLinks {
         let Some(link) = self.link_mut(number) else { return };
         link.armed = None;
         if link.pong.is_some_and(|until| now >= until) {
-            if link.conn.open_streams() == 0 {
-                self.figures.silent += 1;
+            let is_busy = link.conn.open_streams() > 0;
+            // It may be slow alone: what was asked of it has times of its own. Nothing more is.
+            link.pong = link.pong.filter(|_| !is_busy);
+            self.figures.silent += 1;
+            if !is_busy {
                 return self.end_link(number, &StreamEnd::Closed(app::Closed::TimedOut));
             }
-            // It may be slow alone: what was asked of it has times of its own. Nothing more is.
-            link.pong = None;
-            self.figures.silent += 1;
             self.leave_link(number, ErrorCode::NO_ERROR);
         }
         let Some(link) = self.link_mut(number) else { return };
