@@ -47,15 +47,18 @@ with open(f"{site}/index.html", "w") as file:
     file.write(f"""<!doctype html><title>waits</title><link rel=stylesheet href=style.css>
 <script>var ran = [];</script>{scripts}<body><pre id=said></pre><script>
 (async () => {{
-  let wrong = ran.length === {len(parts)} ? 0 : 1, bytes = 0;
+  const wrong = ran.length === {len(parts)} ? [] : [`scripts:${{ran}}`];
+  let bytes = 0;
   for (let round = 0; round < 2; round++) await Promise.all([...Array({len(parts)}).keys()].map(async part => {{
     const answer = await fetch(`text${{part}}.txt?${{round}}`, {{cache: "no-store"}});
     const text = new Uint8Array(await answer.arrayBuffer());
-    if (text.length !== 40000 * part + 1 || text.some((byte, at) => byte !== (at * 7 + part) % 251)) wrong++;
+    if (text.length !== 40000 * part + 1 || text.some((byte, at) => byte !== (at * 7 + part) % 251))
+      wrong.push(`text${{part}}?${{round}}:${{answer.status}},${{text.length}}`);
     bytes += text.length;
   }}));
-  if (getComputedStyle(document.body).color !== "rgb(1, 2, 3)") wrong++;
-  document.getElementById("said").textContent = `wrong ${{wrong}} bytes ${{bytes}} by ${{performance
+  const color = getComputedStyle(document.body).color;
+  if (color !== "rgb(1, 2, 3)") wrong.push(`style:${{color}}`);
+  document.getElementById("said").textContent = `wrong ${{wrong.length}} ${{wrong.join(" ")}} bytes ${{bytes}} by ${{performance
     .getEntriesByType("navigation")[0].nextHopProtocol}}`;
 }})();
 </script></body>
@@ -109,7 +112,13 @@ visit() {
         --dump-dom https://near.example/ >"$work/page" 2>"$work/said" || { tail -n 20 "$work/said"; exit 1; }
     told=$(sed -n 's/.*<pre id="said">\([^<]*\)<.*/\1/p' "$work/page")
     echo "chromium: $link: visit $1: ${told:-nothing}"
-    [ "$told" = "wrong 0 bytes 5280024 by http/1.1" ] || { tail -n 5 "$work/said"; tail -n 5 "$work/errors"; exit 1; }
+    [ "$told" = "wrong 0  bytes 5280024 by http/1.1" ] || {
+        tail -n 20 "$work/said"
+        tail -n 5 "$work/errors"
+        # What was asked for since the visit before.
+        tail -n 50 "$work/access"
+        exit 1
+    }
 }
 
 # What the server logged of them.

@@ -278,7 +278,7 @@ impl RequestReader {
         match stop {
             // Something else than HTTP, which may never send a line feed: TLS, say. However long it is,
             // and however it comes, it is that.
-            head::Stop::Incomplete { checked: 0, .. } | head::Stop::Reject(_) if !may_be_method(window) => {
+            head::Stop::Incomplete { checked: 0, .. } | head::Stop::Reject(_) if !may_be_method(window, limits) => {
                 self.reject(data, Status::BAD_REQUEST)
             }
             head::Stop::Reject(status) => self.reject(data, status),
@@ -377,10 +377,12 @@ impl RequestReader {
     }
 }
 
-/// Whether a request line may begin so (RFC 9112 section 3.1).
+/// Whether a request line may begin so (RFC 9112 section 3.1). What is behind the longest line and its
+/// end does not count: a line of which so much came is refused before the rest of it is there.
 #[cold]
-fn may_be_method(window: &[u8]) -> bool {
-    window.iter().take_while(|byte| **byte != b' ').all(|byte| is_token(*byte))
+fn may_be_method(window: &[u8], limits: &RequestLimits) -> bool {
+    let line = window.iter().take(usize::from(limits.request_line) + 2);
+    line.take_while(|byte| **byte != b' ').all(|byte| is_token(*byte))
 }
 
 /// A head that is none of lines that end in CR LF, where they may end in LF alone: its

@@ -537,10 +537,11 @@ impl World {
         let (mut causes, mut must) = (Vec::new(), Vec::new());
         for (index, worker) in self.workers.iter().enumerate() {
             let mut kinds = Vec::new();
-            let late = worker
-                .begun
-                .zip(worker.began_for)
-                .is_some_and(|(begun, start)| worker.clock(begun).since(start) > TOLERANCE);
+            let off = worker.begun.zip(worker.began_for).map(|(begun, start)| worker.clock(begun).since(start));
+            let late = off.is_some_and(|off| off > TOLERANCE);
+            // By its own clock, which a controller knows as well as messages are quick: when it told the start, and
+            // when it looked back.
+            let is_seen_late = off.is_some_and(|off| off > TOLERANCE + 3 * Duration::from_micros(self.setting.delay));
             let died = self.died.filter(|(who, ..)| *who as usize == index);
             let gap = self.control_gone.is_some();
             if let Some((_, _, death)) = died {
@@ -559,7 +560,7 @@ impl World {
             }
             causes.push(kinds);
             let unfinished = died.is_some() && !worker.ended;
-            must.push(!self.stopped && (unfinished || late && worker.ended && !gap));
+            must.push(!self.stopped && (unfinished || is_seen_late && worker.ended && !gap));
         }
         Seen {
             outcome,

@@ -25,6 +25,29 @@ fn request_line() {
     assert_eq!(status(&[b'G'; 9000], &default), Some(414));
 }
 
+/// A line that is too long and no request's is refused for what of it comes within the limit, however it is split.
+#[test]
+fn what_is_behind_the_longest_line_is_not_judged() {
+    for line_feeds in [false, true] {
+        let limits = RequestLimits { request_line: 40, line_feeds, ..RequestLimits::default() };
+        for at in 0..50 {
+            for (length, end) in
+                [(45, ""), (45, "\r\n\r\n"), (41, "\r\n\r\n"), (40, "\r\n\r\n"), (41, "\n\n"), (60, "")]
+            {
+                let mut sent = format!("{}{end}", "a".repeat(length)).into_bytes();
+                if let Some(byte) = sent.get_mut(at) {
+                    *byte = b':';
+                }
+                let each: Vec<_> = (0..sent.len()).collect();
+                let whole = offer(&sent, &[], &limits);
+                assert_eq!(offer(&sent, &each, &limits), whole, "{} {line_feeds}", sent.escape_ascii());
+                let expected = if sent.iter().take(42).all(|byte| *byte == b'a') { 414 } else { 400 };
+                assert_eq!(status(&sent, &limits), Some(expected), "{} {line_feeds}", sent.escape_ascii());
+            }
+        }
+    }
+}
+
 /// RFC 6585 section 5.
 #[test]
 fn head() {
