@@ -58,8 +58,9 @@ with open(f"{site}/index.html", "w") as file:
   }}));
   const color = getComputedStyle(document.body).color;
   if (color !== "rgb(1, 2, 3)") wrong.push(`style:${{color}}`);
-  document.getElementById("said").textContent = `wrong ${{wrong.length}} ${{wrong.join(" ")}} bytes ${{bytes}} by ${{performance
-    .getEntriesByType("navigation")[0].nextHopProtocol}}`;
+  const by = performance.getEntriesByType("navigation")[0].nextHopProtocol;
+  document.getElementById("said").textContent =
+    `wrong ${{wrong.length}} ${{wrong.join(" ")}} bytes ${{bytes}} by ${{by}}`;
 }})();
 </script></body>
 """)
