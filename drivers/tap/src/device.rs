@@ -106,8 +106,9 @@ pub(crate) struct Control {
 const TENTATIVE: u8 = 0x40;
 
 /// How often the kernel's addresses are looked at until they are settled, at most, and after what time
-/// each. Where they need longer, nothing is lost but that time.
-const SETTLE_LOOKS: u32 = 500;
+/// each: ten seconds, as the kernel's thread waits for a core like everybody. Where they need longer,
+/// nothing is lost but that time.
+const SETTLE_LOOKS: u32 = 5_000;
 const SETTLE_LOOK: Duration = Duration::from_millis(2);
 
 impl AsFd for Control {

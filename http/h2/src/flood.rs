@@ -70,6 +70,20 @@ impl Flood {
         }
     }
 
+    /// How many of it come back with each request, or answer, that is of use: what honest peers send beside
+    /// them, however quickly these follow each other. Frames of no known kind are among it, which are to be
+    /// ignored (RFC 9113 section 4.1).
+    const fn earned(self) -> u16 {
+        match self {
+            Self::Settings | Self::Ping | Self::Priority | Self::Padding => 1,
+            Self::Empty => 2,
+            // Hints of more than one kind.
+            Self::Interim => 4,
+            Self::RapidReset | Self::MadeReset | Self::Continuation | Self::Window => 0,
+            Self::Table | Self::Heads | Self::Overhead => 0,
+        }
+    }
+
     /// How many of it are taken at once, and for each second that passes.
     const fn allowed(self) -> (u16, u16) {
         match self {
@@ -97,6 +111,8 @@ pub(crate) struct Budgets {
     spent: [u16; Flood::ALL.len()],
     /// The second to which they were refilled.
     second: u32,
+    /// Requests and answers that were of use, of which nothing came back yet.
+    earned: u16,
     /// Bytes of frames, and those of them that were of use, since the connection began.
     total: u64,
     useful: u64,
@@ -107,7 +123,7 @@ const OVERHEAD: u64 = 1 << 20;
 
 impl Budgets {
     pub const fn new() -> Self {
-        Self { spent: [0; Flood::ALL.len()], second: 0, total: 0, useful: 0 }
+        Self { spent: [0; Flood::ALL.len()], second: 0, earned: 0, total: 0, useful: 0 }
     }
 
     /// It is this second.
@@ -134,10 +150,22 @@ impl Budgets {
     /// # Errors
     /// It is too many.
     pub fn spend(&mut self, kind: Flood) -> Result<(), Flood> {
+        if self.earned > 0 {
+            let earned = core::mem::take(&mut self.earned);
+            for kind in Flood::ALL {
+                let spent = &mut self.spent[kind as usize];
+                *spent = spent.saturating_sub(kind.earned().saturating_mul(earned));
+            }
+        }
         let (most, _) = kind.allowed();
         let spent = &mut self.spent[kind as usize];
         *spent = spent.saturating_add(1);
         if *spent > most { Err(kind) } else { Ok(()) }
+    }
+
+    /// A request, or an answer, that is of use.
+    pub const fn earn(&mut self) {
+        self.earned = self.earned.saturating_add(1);
     }
 
     /// One less: what followed it was of use.
@@ -169,6 +197,24 @@ impl Budgets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_beside_requests_is_no_flood() {
+        let mut budgets = Budgets::new();
+        let beside: Vec<(Flood, u16)> = Flood::ALL.map(|kind| (kind, kind.earned())).into();
+        for _ in 0..20_000 {
+            budgets.earn();
+            for (kind, count) in &beside {
+                assert!((0..*count).all(|_| budgets.spend(*kind).is_ok()), "{}", kind.name());
+            }
+        }
+        // And without them it is one as ever, however many there were.
+        for kind in Flood::ALL {
+            let (most, _) = kind.allowed();
+            let taken = (0..=most).take_while(|_| budgets.spend(kind).is_ok()).count();
+            assert!(taken <= usize::from(most), "{}", kind.name());
+        }
+    }
 
     #[test]
     fn each_budget_is_its_own_and_refills() {

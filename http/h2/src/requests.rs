@@ -107,7 +107,8 @@ impl<T: Default> ServerConnection<T> {
         // Who does not know yet that a window is smaller than at first may send more than fits into it, and is
         // to do so again (RFC 9113 section 6.9.3).
         let is_misled = !self.is_known && !ends && self.settings.window < FIRST_WINDOW;
-        if is_misled || stream >= self.refuses_from || self.streams.all.len() >= self.settings.streams as usize {
+        let is_full = self.streams.all.len() >= self.settings.streams as usize && !self.make_way(out);
+        if is_misled || stream >= self.refuses_from || is_full {
             return self.refuse(stream, out);
         }
         if self.heads.saturating_add(head) > HEADS_MAX.saturating_add(self.heads_lent) {
@@ -125,7 +126,7 @@ impl<T: Default> ServerConnection<T> {
             }
         };
         let facts = found.facts;
-        self.budgets.give_back(Flood::Ping);
+        self.budgets.earn();
         self.open(section, facts, (head, early));
         Ok(ServerEvent::Request { stream, request: parts.request(found), length: facts.length, ends })
     }

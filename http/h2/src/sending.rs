@@ -142,6 +142,16 @@ impl<T: Default> ServerConnection<T> {
         }
     }
 
+    /// Gives the place of a stream to the next request: of one that is answered, and whose client was to be told
+    /// soon that nobody wants the rest of its body. The one that has waited for longest is told now; false
+    /// where there is none.
+    pub(crate) fn make_way(&mut self, out: &mut Vec<u8>) -> bool {
+        let answered = self.streams.all.iter().filter(|stream| stream.dropping.is_some());
+        let Some(oldest) = answered.min_by_key(|stream| (stream.dropping, stream.number)) else { return false };
+        self.reset(oldest.number, ErrorCode::NO_ERROR, out);
+        true
+    }
+
     /// A stream is over, and nobody is told, because nobody would hear of it.
     pub fn forget(&mut self, stream: u32) {
         self.take(stream, true);

@@ -23,6 +23,8 @@ pub enum Fate {
     Hangs,
     /// The file is found and opened, and no read is answered.
     HangsRead,
+    /// All is answered but that somebody closes it, who waits for that (FLUSH).
+    HangsClosed,
     /// Reads of bytes from there on fail with this error.
     Fails(u64, Errno),
     /// It cannot be found, for this error.
@@ -187,7 +189,11 @@ fn answer(shared: &Shared, files: &mut Files, asked: Asked) {
     let fate = files.fate(&asked);
     let is_read = asked.opcode == opcode::READ;
     let is_let_go = matches!(asked.opcode, opcode::RELEASE | opcode::FLUSH);
-    if (fate == Fate::Hangs && !is_let_go) || (fate == Fate::HangsRead && is_read) {
+    let is_closed = asked.opcode == opcode::FLUSH;
+    if (fate == Fate::Hangs && !is_let_go)
+        || (fate == Fate::HangsRead && is_read)
+        || (fate == Fate::HangsClosed && is_closed)
+    {
         return files.held.push(asked);
     }
     let (body, error) = match files.reply(&asked, fate) {

@@ -192,7 +192,7 @@ fn an_address_of_our_own_is_resolved_and_served() {
         for host in OWN_HOSTS {
             small(&far, host);
             let url = format!("http://{host}/{}", SITE_SMALL.0);
-            let report = output(far.command("wrk").args(["-t", "1", "-c", "64", "-d", "1s", &url]));
+            let report = output(far.command("wrk").args(["-t", "1", "-c", "64", "-d", "1s", "--timeout", "60s", &url]));
             assert!(!report.contains("Socket errors") && !report.contains("Non-2xx"), "{report}");
         }
         large(&far, OWN_HOSTS[0]);

@@ -48,7 +48,7 @@ fn wrk_runs_without_an_error() {
         for host in STACK {
             for connections in ["1", "64"] {
                 let mut wrk = Command::new("wrk");
-                wrk.args(["-t", "1", "-c", connections, "-d", "1s"]);
+                wrk.args(["-t", "1", "-c", connections, "-d", "1s", "--timeout", "60s"]);
                 let report = output(wrk.arg(format!("http://{host}/{}", SITE_SMALL.0)));
                 assert!(!report.contains("Socket errors") && !report.contains("Non-2xx"), "{report}");
                 assert!(figure(&report, "Requests/sec:") > 100.0, "{report}");

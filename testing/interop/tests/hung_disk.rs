@@ -201,6 +201,53 @@ fn an_opening_that_hangs_holds_up_no_other_over_kernel_sockets() {
     });
 }
 
+/// Of a file that sendfile(2) would send, were it a disk's.
+#[test]
+fn a_read_that_hangs_holds_up_no_other_over_kernel_sockets() {
+    in_namespace(&[], || {
+        let (root, fuse) = with_films("reading-kernel");
+        let words = ["serve", root.to_str().unwrap(), "--listen", "127.0.0.1:8080", "--workers", "1"];
+        let mut server = Running::start(&mut Nearside::command(words));
+        server.wait_until_open("127.0.0.1:8080");
+        others_go_on(&fuse, ("127.0.0.1", 8080), Fate::HangsRead);
+        server.stop();
+    });
+}
+
+/// A file is closed some time after it was sent, and whoever has it is told of that.
+fn closings_hold_up_nobody(fuse: &Fuse, address: (&str, u16)) {
+    for name in &FILMS[1..] {
+        assert!(is_whole(&get(address, &format!("/films/{name}")), name));
+    }
+    FILMS[1..].iter().for_each(|name| fuse.set(name, Fate::HangsClosed));
+    wait_for("a closing that hangs", || fuse.held() > 0);
+    pages_are_there(address, 0..60);
+    assert!(is_whole(&get(address, "/large"), "large"));
+    FILMS.iter().for_each(|name| fuse.set(name, Fate::Answered));
+}
+
+#[test]
+fn a_closing_that_hangs_holds_up_nobody_over_kernel_sockets() {
+    in_namespace(&[], || {
+        let (root, fuse) = with_films("closing-kernel");
+        let words = ["serve", root.to_str().unwrap(), "--listen", "127.0.0.1:8080", "--workers", "1"];
+        let mut server = Running::start(&mut Nearside::command(words));
+        server.wait_until_open("127.0.0.1:8080");
+        closings_hold_up_nobody(&fuse, ("127.0.0.1", 8080));
+        server.stop();
+    });
+}
+
+#[test]
+fn a_closing_that_hangs_holds_up_nobody_over_a_link() {
+    in_namespace(&[], || {
+        let (root, fuse) = with_films("closing-link");
+        let server = Nearside::serve([root.to_str().unwrap(), "--link", TAP]);
+        closings_hold_up_nobody(&fuse, (STACK[0], 80));
+        server.stop();
+    });
+}
+
 #[test]
 fn an_opening_that_hangs_holds_up_no_other_over_a_link() {
     in_namespace(&[], || {

@@ -71,7 +71,7 @@ fn both_serve(test: &'static str, options: &'static str, more: &'static [&'stati
             assert!(curl.wait().unwrap().success());
         }
         let mut wrk = Command::new("wrk");
-        wrk.args(["-t", "1", "-c", "64", "-d", "1s"]);
+        wrk.args(["-t", "1", "-c", "64", "-d", "1s", "--timeout", "60s"]);
         let report = output(wrk.arg(format!("http://{}/{}", STACK[0], SITE_SMALL.0)));
         assert!(!report.contains("Socket errors") && !report.contains("Non-2xx"), "{report}");
         let requests = each(&page, "app.requests");

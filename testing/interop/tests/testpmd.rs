@@ -514,7 +514,10 @@ fn stamps_of_the_kernel_time_a_probe_through_a_bridge() {
             let by = report.pointer("/clock/stamps/by").and_then(serde_json::Value::as_str);
             assert_eq!((by, report["clock"]["hardware"].as_bool()), (Some("kernel"), Some(false)), "{report:#}");
             for lane in report.pointer("/result/lanes").and_then(serde_json::Value::as_array).expect("lanes") {
-                let number = |path: &str| lane.pointer(path).and_then(serde_json::Value::as_f64).expect("a number");
+                let number = |path: &str| {
+                    let number = lane.pointer(path).and_then(serde_json::Value::as_f64);
+                    number.unwrap_or_else(|| panic!("{path} is no number: {:#}, {report:#}", lane))
+                };
                 // One that was sent before all ports forwarded may be lost.
                 let (stamped, came) = (number("/stamped/frames"), number("/arrivals/unique"));
                 assert!(stamped > 0.0 && stamped == number("/latency/samples") && came - stamped < 2.0, "{lane:#}");

@@ -112,6 +112,7 @@ impl Handler for Files {
         self.store.sweep();
         self.cuts.sweep();
         self.streams.on_second(second, now);
+        self.reader.close();
         self.counters.file_silence = self.reader.silence(now).as_secs();
     }
 
@@ -320,7 +321,7 @@ impl Files {
                 Done::RealPath { work, path, found } => self.on_real_path(work, path, found),
                 Done::Cut { work, outcome } => self.on_cut(work, outcome),
                 // The reader's own.
-                Done::Reopened(_) | Done::Opened(_) | Done::Unchecked(_) => {}
+                Done::Reopened(_) | Done::Opened(_) | Done::Unchecked(_) | Done::Closed => {}
             }
         }
     }

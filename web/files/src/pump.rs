@@ -97,7 +97,7 @@ impl Files {
     pub(crate) fn source_of(&mut self, entry: EntryId) -> Option<Arc<Source>> {
         let Kind::Large { identity, path, live, .. } = &mut self.store.entry(entry).kind else { return None };
         Some(live.upgrade().unwrap_or_else(|| {
-            let source = Arc::new(Source::new(Arc::clone(path), *identity));
+            let source = Arc::new(Source::new(Arc::clone(path), *identity, Arc::clone(self.reader.closings())));
             *live = Arc::downgrade(&source);
             source
         }))
@@ -382,6 +382,11 @@ impl Files {
             && let Some(range) = stream.next_content().filter(|range| stream.layout.in_memory(range.start) == 0)
             && let Some(file) = stream.source.file()
         {
+            if stream.source.is_remote() {
+                // Whoever has it may not answer, and sendfile(2) would wait for that: a thread does.
+                (stream.vetted, stream.is_read) = (0, true);
+                break;
+            }
             let length = stream.vetted.min(range.end - range.start);
             let start = stream.layout.in_file(range.start);
             let taken = replies.body(id, Piece::File(file, (start, start + length)));

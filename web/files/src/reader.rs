@@ -22,7 +22,7 @@ use crate::folder::{Listing, RealPath};
 use crate::ids::{EntryId, WorkId};
 use crate::links::LinkRule;
 use crate::mounts::Mounts;
-use crate::source::Source;
+use crate::source::{Closings, Source};
 use crate::target::Key;
 use crate::worker::{FileReader, Found, Known};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -107,6 +107,8 @@ pub enum Job {
         of: CutOf,
         cutter: Box<mp4::Cutter>,
     },
+    /// Nobody needs a file any more, which lies on this device.
+    Close { device: u64, file: Arc<OwnedFd> },
     /// Open the root again.
     Reopen,
     /// From now on this one looks: another root, or other rules for it.
@@ -142,6 +144,7 @@ pub enum Done {
         work: WorkId,
         outcome: CutOutcome,
     },
+    Closed,
     /// What is mounted now, where somebody has looked.
     Reopened(Option<Box<Mounts>>),
 }
@@ -204,6 +207,10 @@ pub struct Reader {
     looks: DeviceLines,
     /// Those that a ring reads: nobody waits behind them, and they behind nobody.
     reads: DeviceLines,
+    /// Files that nobody needs any more.
+    closings: Arc<Closings>,
+    /// Those of `looks` that close a file: nobody waits for them.
+    closing: usize,
     /// Since when an answer is waited for, as last seen; none came meanwhile. Answers of a ring
     /// are not meant.
     since: Option<Time>,
@@ -283,6 +290,8 @@ impl Reader {
             is_changing: false,
             looks: DeviceLines::default(),
             reads: DeviceLines::default(),
+            closings: Arc::default(),
+            closing: 0,
             since: None,
         })
     }
@@ -292,6 +301,19 @@ impl Reader {
     pub(crate) fn wake(&mut self, event: &Arc<OwnedFd>) {
         if let Side::Thread(thread) = &self.side {
             let _ = thread.shared.event.set(Arc::clone(event));
+        }
+    }
+
+    /// Where files go that nobody needs any more.
+    pub const fn closings(&self) -> &Arc<Closings> {
+        &self.closings
+    }
+
+    /// Has closed what nobody needs any more.
+    pub fn close(&mut self) {
+        for (device, file) in self.closings.take() {
+            self.closing += 1;
+            self.submit(Job::Close { device, file });
         }
     }
 
@@ -341,6 +363,7 @@ impl Reader {
                 Side::Inline(worker, line) => {
                     let done = thread::serve(worker, line.pop_front()?);
                     (self.since, self.jobs) = (None, self.jobs - 1);
+                    self.closing -= usize::from(matches!(done, Done::Closed));
                     return Some(done);
                 }
                 Side::Thread(thread) => thread,
@@ -350,6 +373,7 @@ impl Reader {
                 self.reads.end(device);
             } else {
                 self.since = None;
+                self.closing -= usize::from(matches!(done, Done::Closed));
                 match &done {
                     Done::Reopened(_) => self.is_changing = false,
                     _ => self.looks.end(device),
@@ -437,7 +461,7 @@ impl Reader {
 
     /// Whether an answer is still to come, but for those of a ring.
     fn is_busy(&self) -> bool {
-        self.has_inline() || self.is_changing || !self.changes.is_empty() || !self.looks.is_empty()
+        self.has_inline() || self.is_changing || !self.changes.is_empty() || self.looks.len() > self.closing
     }
 
     /// Whether the answers come by [`Reader::take`] alone, with nobody else
@@ -516,6 +540,7 @@ impl Thread {
             Job::Look { source, .. } | Job::Read { source, .. } => source.identity().device,
             Job::Check(read) => read.source.identity().device,
             Job::Cut { of: CutOf::File(source), .. } => source.identity().device,
+            Job::Close { device, .. } => *device,
             Job::Cut { of: CutOf::Memory(..), .. } | Job::Reopen | Job::Replace(_) => NO_DEVICE,
         }
     }

@@ -343,6 +343,22 @@ fn an_answer_that_ends_first_takes_no_more_of_the_body() {
     }
 }
 
+/// Uploads that are answered before they end, one after the other: those that are over keep nobody from a place.
+#[test]
+fn answered_streams_give_way_to_requests() {
+    let mut world = World::new();
+    for number in 0..1_000 {
+        let stream = 2 * number + 1;
+        assert_eq!(world.post(stream).len(), 1, "{stream}");
+        let early = stream.checked_sub(200).map(|stream| (stream, ErrorCode::NO_ERROR));
+        assert_eq!(world.resets(), Vec::from_iter(early), "{stream}");
+        let (mut out, mut block) = (Vec::new(), Vec::new());
+        put_static(HeaderField::new(b":status", b"200"), &mut block);
+        world.server.write_block(stream, &block, true, &mut out);
+        world.server.end_soon(stream);
+    }
+}
+
 /// RFC 9113 section 5.1.2.
 #[test]
 fn one_stream_more_than_there_may_be_is_refused() {

@@ -150,7 +150,7 @@ impl<T: Copy> UpstreamConnection<T> {
             return self.fail(number, ErrorCode::PROTOCOL_ERROR, "upstream prematurely closed stream".into(), out);
         }
         (stream.status, stream.left) = (status, left);
-        self.budgets.give_back(Flood::Ping);
+        self.budgets.earn();
         if ends {
             self.end_remote(number);
         }

@@ -185,6 +185,20 @@ fn a_priority_harms_no_answer() {
     assert_eq!((answer, out.len()), (Ok(vec!["7 head 204 Some(0) true ".to_owned()]), 0));
 }
 
+/// RFC 8297: hints come before each answer, however quickly answers follow each other.
+#[test]
+fn hints_before_each_answer_are_no_flood() {
+    let (mut conn, mut out) = opened();
+    for number in 0..2_000_u32 {
+        let stream = 2 * number + 1;
+        if number > 0 {
+            assert_eq!(ask(&mut conn, 7, true, &mut out), Some(stream));
+        }
+        let answer = [headers(stream, &[(":status", "103")], false), headers(stream, &[(":status", "200")], true)];
+        assert_eq!(told(&mut conn, &answer.concat(), &mut out).map(|told| told.len()), Ok(2), "{number}");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_connection_ends_it() {
     let many = |kind, count: usize, payload: &[u8]| one(kind, 0, 0, payload).repeat(count);

@@ -108,7 +108,7 @@ const ASKED: &[&str] = &[
     "shown one.example -sigalgs ECDSA+SHA256",
     "get none /; echo $?",
     "get a.two / --tls-max 1.2",
-    "curl -sk --max-time 20 https://$A/told",
+    "curl -sk --max-time 120 https://$A/told",
     // Groups.
     "group X25519",
     "group P-256",
@@ -137,9 +137,9 @@ const ASKED: &[&str] = &[
     "get one /told -H 'Host: clients.example'",
     "get clients / -H 'Host: optional.example' --cert client.pem --key client.key",
     // Plain text.
-    "curl -si --max-time 20 http://$A:443/",
-    "curl -si --max-time 20 http://$A:8443/asked?x",
-    "curl -si --max-time 20 http://$A/told",
+    "curl -si --max-time 120 http://$A:443/",
+    "curl -si --max-time 120 http://$A:8443/asked?x",
+    "curl -si --max-time 120 http://$A/told",
     // Redirects, protocols above.
     "get one /moved",
     "get one /folder",
@@ -172,19 +172,19 @@ const OF_OURS: [(&str, &str); 8] = [
 const WORDS: &str = r#"
 get() {
     name=$1.example; path=$2; shift 2
-    curl -sik --max-time 20 --connect-to $name:443:$A:443 "$@" https://$name$path
+    curl -sik --max-time 120 --connect-to $name:443:$A:443 "$@" https://$name$path
 }
 body() {
     name=$1.example; path=$2; shift 2
-    curl -sk --max-time 20 --connect-to $name:443:$A:443 "$@" https://$name$path
+    curl -sk --max-time 120 --connect-to $name:443:$A:443 "$@" https://$name$path
 }
 code() { body $1 / -H "Host: $2" -o /dev/null -w '%{http_code}\n'; }
-named() { echo | timeout 20 openssl s_client -tls1_2 -connect $A:8444 -servername $1.example 2>&1 | grep -oE '^subject=.*|SSL alert number .*'; }
-client() { echo | timeout 20 openssl s_client -connect $A:443 "$@" 2>&1; }
+named() { echo | timeout 120 openssl s_client -tls1_2 -connect $A:8444 -servername $1.example 2>&1 | grep -oE '^subject=.*|SSL alert number .*'; }
+client() { echo | timeout 120 openssl s_client -connect $A:443 "$@" 2>&1; }
 shown() { name=$1; shift; client -servername $name "$@" | openssl x509 -noout -subject -serial; }
 group() { client -servername one.example -groups $1 | grep -E '^(Server Temp Key|Cipher is|New)'; }
 alpn() { client -servername one.example -alpn $1 | grep -oE '^ALPN protocol: .*|^No ALPN.*|alert no application protocol'; }
-ask() { printf 'GET /told HTTP/1.0\r\n\r\n' | timeout 20 openssl s_client -ign_eof -connect $A:443 "$@" 2>&1 | grep -oE '^(New|Reused), TLSv1..|HTTP/1.1 [0-9]*'; }
+ask() { printf 'GET /told HTTP/1.0\r\n\r\n' | timeout 120 openssl s_client -ign_eof -connect $A:443 "$@" 2>&1 | grep -oE '^(New|Reused), TLSv1..|HTTP/1.1 [0-9]*'; }
 resumed() {
     ask $1 -servername $2 -sess_out $T/session
     ask $1 -servername $2 -sess_in $T/session

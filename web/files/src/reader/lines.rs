@@ -91,6 +91,12 @@ impl DeviceLines {
         device.map_or(0, |device| device.under_way + device.line.len())
     }
 
+    /// How many wait, or are under way.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.under_way + self.waiting
+    }
+
     /// Whether nothing waits and nothing is under way: what is done with is forgotten.
     #[inline]
     pub const fn is_empty(&self) -> bool {

@@ -11,14 +11,14 @@ use app::Wake;
 use asking::SHARED;
 use core::hint::cold_path;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandlerRules, Intake, OpeningFault, Page, Prepared, Ready,
-    ReadySent, Refused, Replies, RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandlerRules, Intake, OpeningFault, Prepared, Ready, ReadySent,
+    Refused, Replies, RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
 };
 use features::compression::CompressedBodies;
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
-use semantics::{Form, Method, Request, Status};
+use semantics::{Form, Method, Request};
 use std::rc::Rc;
 use wire::Time;
 
@@ -257,14 +257,9 @@ impl Handler for Engine {
         let inner = state.filter(|state| state.wait.stage == RequestStage::Looks);
         let Some(inner) = inner.map(|state| state.wait.inner) else { return false };
         self.files.on_gone(id, inner, Gone::Cut);
-        if let Some(state) = self.rest.requests.take(token) {
-            if let Some(request) = &state.request {
-                let page = Page::new(Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
-                replies.reply(id, &request.get(), &page.reply(), &page.body());
-            }
-            self.rest.give_back(token, state);
-        }
-        false
+        self.refuse_late(replies, token);
+        // An error page may be found by the same file system.
+        self.rest.requests.of((token, id)).is_some()
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {

@@ -163,6 +163,12 @@ impl Engine {
         self.resume(replies, token, |_| None);
     }
 
+    /// Its file was waited for as long as may be: 503, and if its page is waited for as long, a status alone.
+    #[cold]
+    pub(super) fn refuse_late(&mut self, replies: &mut dyn Replies, token: u32) {
+        self.refuse_stream(replies, token, Some("the file system did not answer in time"));
+    }
+
     /// What was settled cannot be sent, and nothing of it was: an error page goes in its place, or, where that
     /// cannot be sent either, a status alone. It is logged by what was sent.
     #[cold]
