@@ -156,14 +156,3 @@ impl Results {
         Ok(serde_json::from_str(&text).map_err(|why| format!("{}: {why}", path.display()))?)
     }
 }
-
-/// Writes a file beside its place, and then moves it there.
-///
-/// # Errors
-/// If either is refused.
-pub fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
-    let beside = path.with_extension("part");
-    fs::write(&beside, text)
-        .and_then(|()| fs::rename(&beside, path))
-        .map_err(|why| format!("cannot write {}: {why}", path.display()).into())
-}

@@ -20,7 +20,7 @@ mod sides;
 use crate::cells::{plain, text, texts};
 use crate::measurement::{KnownResult, OwnVerdict, ResultError, Worth};
 use crate::read::{parts_of_text, whole_of};
-use environment::{Fingerprint, ResultKind};
+use environment::{Fingerprint, ResultKind, ResultOrigin};
 use figures::many;
 use pages::{Page, PageHead, PageTable, PageVerdict, Tone, quoted};
 use serde_json::Value;
@@ -107,6 +107,19 @@ pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
     }
     page.compares = kind.is_compared();
     page.results = named(kind, kind.name(), all.into_iter().map(|one| one.text));
+    Ok(page)
+}
+
+/// The same, for whoever was asked to make it: of several results, each of which tells of its own command, the one that
+/// made the page.
+///
+/// # Errors
+/// As [`page`].
+pub fn page_of_files(files: &[(String, String)]) -> Result<Page, ResultError> {
+    let mut page = page(files)?;
+    if page.results.len() > 1 {
+        page.head.command = ResultOrigin::now().command;
+    }
     Ok(page)
 }
 

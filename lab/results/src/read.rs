@@ -47,13 +47,20 @@ pub fn parts(path: &Path) -> Result<Vec<(KnownResult, String)>, ResultError> {
 /// # Errors
 /// If there is none, or one cannot be read.
 pub fn texts(path: &Path) -> Result<Vec<(String, String)>, ResultError> {
-    let named = |file: &Path| Ok((file.display().to_string(), read_file(file)?));
+    files(path)?.iter().map(|file| Ok((file.display().to_string(), read_file(file)?))).collect()
+}
+
+/// The files that are read of a path: itself, or those of a folder.
+///
+/// # Errors
+/// If the folder cannot be read, or holds none.
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, ResultError> {
     if !path.is_dir() {
-        return Ok(vec![named(path)?]);
+        return Ok(vec![path.to_owned()]);
     }
     let experiment = path.join("results.json");
     if experiment.is_file() {
-        return Ok(vec![named(&experiment)?]);
+        return Ok(vec![experiment]);
     }
     let told = |why: std::io::Error| ResultError(format!("{}: {why}", path.display()));
     let mut files: Vec<PathBuf> = Vec::new();
@@ -69,7 +76,7 @@ pub fn texts(path: &Path) -> Result<Vec<(String, String)>, ResultError> {
     files.sort();
     match files.is_empty() {
         true => Err(ResultError(format!("{} holds no results (*.json, *.ndjson)", path.display()))),
-        false => files.iter().map(|file| named(file)).collect(),
+        false => Ok(files),
     }
 }
 
@@ -91,19 +98,6 @@ pub fn sides(path: &Path) -> Result<Option<[Vec<Part>; 2]>, ResultError> {
         sides[at].push((read_text(&format!("{name}, {file}"), &result)?, result));
     }
     Ok(Some(sides).filter(|sides| sides.iter().all(|side| !side.is_empty())))
-}
-
-/// Refuses to write a page onto one of what it is made of.
-///
-/// # Errors
-/// Which that is.
-pub fn refuse_onto(place: &Path, inputs: &[&Path]) -> Result<(), ResultError> {
-    let whole = |path: &Path| path.canonicalize().ok();
-    let is_same = |input: &&&Path| place == **input || whole(place).is_some_and(|place| whole(input) == Some(place));
-    match inputs.iter().find(is_same) {
-        Some(input) => Err(ResultError(format!("{} would be written onto itself: name another file", input.display()))),
-        None => Ok(()),
-    }
 }
 
 fn read_file(path: &Path) -> Result<String, ResultError> {
