@@ -119,6 +119,9 @@ fn verdicts(page: &mut Page, (title, sides): (&str, [&str; 2]), comparisons: &[C
 
 fn figures(page: &mut Page, results: &Results) {
     let arms: Vec<&ArmResults> = results.arms.iter().filter(|arm| !arm.runs.is_empty()).collect();
+    if arms.is_empty() {
+        return;
+    }
     let heads: Vec<&str> = [""].into_iter().chain(arms.iter().map(|arm| arm.name.as_str())).collect();
     let cell = |values: Vec<f64>| match values.as_slice() {
         [] => "-".to_owned(),

@@ -4,7 +4,7 @@
 mod claims;
 
 use environment::ResultOrigin;
-use pages::{Page, results_in};
+use pages::{Page, PagePart, results_in};
 use results::SidesCompared;
 use serde_json::{Value, json};
 use std::path::Path;
