@@ -58,15 +58,16 @@ pub struct Results {
 }
 
 impl Results {
+    /// The arms of which there are runs, without those that are another once more.
+    pub fn measured(&self) -> impl Iterator<Item = &ArmResults> {
+        self.arms.iter().filter(|arm| arm.repeats.is_none() && !arm.runs.is_empty())
+    }
+
     /// The arm that the others are compared with, if it was measured.
     #[must_use]
     pub fn baseline(&self) -> Option<&ArmResults> {
         let named = self.experiment.baseline.as_deref();
-        let measured = |arm: &&ArmResults| arm.repeats.is_none() && !arm.runs.is_empty();
-        match named {
-            Some(name) => self.arms.iter().filter(measured).find(|arm| arm.name == name),
-            None => self.arms.iter().find(measured),
-        }
+        self.measured().find(|arm| named.is_none_or(|name| arm.name == name))
     }
 
     /// The baseline's second runs, if there are any.

@@ -63,6 +63,16 @@ impl PageVerdict {
         Tone::of(&self.word) < Tone::Bad
     }
 
+    /// With a reason for which nothing, or not all, can be told by it.
+    pub fn lacks(&mut self, why: String) {
+        if self.word == "COMPLETE" {
+            "PARTIAL".clone_into(&mut self.word);
+        }
+        if !self.reasons.contains(&why) {
+            self.reasons.push(why);
+        }
+    }
+
     /// Of two sides that are not alike in these ways: a difference says nothing. That a side does not count is
     /// no less of a reason, and stands before them.
     pub fn unless_alike(&mut self, unlike: impl Iterator<Item = String>) {

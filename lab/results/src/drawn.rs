@@ -159,7 +159,7 @@ fn named(kind: ResultKind, stem: &str, texts: impl IntoIterator<Item = String>) 
     texts.into_iter().enumerate().map(|(at, text)| (format!("{stem}{}.{end}", number(at)), text)).collect()
 }
 
-pub use sides::compared as page_of_sides;
+pub use sides::{NO_VERDICT, compared as page_of_sides};
 
 /// What a result says at its head.
 fn head(title: &str, known: &KnownResult, whole: &Value) -> PageHead {

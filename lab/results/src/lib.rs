@@ -26,7 +26,7 @@ mod place;
 mod read;
 
 pub use comparison::{FigureCompared, SidesCompared, compare, unlike};
-pub use drawn::{page, page_of, page_of_files, page_of_sides, topology_svg};
+pub use drawn::{NO_VERDICT, page, page_of, page_of_files, page_of_sides, topology_svg};
 pub use environment::ResultKind;
 pub use measurement::{KnownResult, OwnVerdict, ResultError, Worth};
 pub use place::{expect_writable, refuse_onto, write_whole};

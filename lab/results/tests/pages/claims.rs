@@ -104,6 +104,28 @@ fn failures_that_did_not_happen_are_not_listed() {
     assert!(text.contains(">lost</th>") && !text.contains(">connects</th>"), "{text}");
 }
 
+/// However large the difference looks.
+#[test]
+fn of_sides_that_do_not_count_no_verdict_is_told() {
+    let shown = |word: &str, host: &str| {
+        let side = |name: &str, rate: f64, host: &str| {
+            let mut whole = load(rate, word, &["the generator was the limit"]);
+            whole["setup"]["path"] = json!(host);
+            let one = results::read_text(name, &whole.to_string()).expect("a result");
+            (vec![one; 5], vec![whole.to_string(); 5])
+        };
+        let ((old, before), (new, after)) = (side("a", 1e5, "/"), side("b", 2e5, host));
+        let sides = SidesCompared::of(&old, &new).expect("of one kind");
+        results::page_of_sides(&sides, (&old, &new), ResultOrigin::default(), [before, after]).render()
+    };
+    let sound = shown("COMPLETE", "/");
+    assert!(sound.contains(">faster: rate; received</p>") && sound.contains(">faster</td>"), "{sound}");
+    for void in [shown("INVALID", "/"), shown("COMPLETE", "/other")] {
+        assert!(void.contains(">No verdict: ") && void.contains(">does not count</td>"), "{void}");
+        assert!(!void.contains(">faster"), "{void}");
+    }
+}
+
 /// A recording of machine time at 100 % for a second and at 0 % for three, with its head or without.
 #[test]
 fn a_recording_is_of_its_own_machine_and_its_means_are_over_time() {
