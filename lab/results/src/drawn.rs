@@ -99,7 +99,8 @@ pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
     let heads: Vec<PageHead> = all.iter().map(|one| head(title, &one.known, &one.whole)).collect();
     let mut page = Page::new(of_all(&all, &heads));
     if heads.len() > 1 {
-        page.tell(runs(&all, &heads));
+        let named = all.iter().map(|one| one.known.name.clone());
+        page.tell(runs("The runs", named.zip(heads)));
     }
     match draw {
         Draw::One(draw) => draw(&mut page, &first.whole),
@@ -144,12 +145,10 @@ fn of_all(all: &[ReadResult], heads: &[PageHead]) -> PageHead {
     head
 }
 
-/// When and by what each of several results was measured.
-fn runs(all: &[ReadResult], heads: &[PageHead]) -> PageTable {
-    let row = |(one, head): (&ReadResult, &PageHead)| {
-        vec![one.known.name.clone(), head.when(), quoted(&head.command), head.verdict.word.clone()]
-    };
-    PageTable::new("The runs", &["result", "when", "again", "verdict"]).with(all.iter().zip(heads).map(row))
+/// When and by what each of several results was measured, by their names and heads.
+fn runs(caption: &str, all: impl Iterator<Item = (String, PageHead)>) -> PageTable {
+    let row = |(name, head): (String, PageHead)| vec![name, head.when(), quoted(&head.command), head.verdict.word];
+    PageTable::new(caption, &["result", "when", "again", "verdict"]).with(all.map(row))
 }
 
 /// Results with the names that their files are to have.

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 /// The longest result that is read, in bytes: hours of trials, one by one, are less.
 pub const RESULT_LIMIT: u64 = 64 << 20;
 
+/// The longest page: two results are in it, a third longer than they are.
+const PAGE_LIMIT: u64 = 3 * RESULT_LIMIT;
+
 /// The most results of one folder.
 pub const RESULTS_LIMIT: usize = 1_000;
 
@@ -103,12 +106,14 @@ pub fn sides(path: &Path) -> Result<Option<[Vec<Part>; 2]>, ResultError> {
 fn read_file(path: &Path) -> Result<String, ResultError> {
     let named = |why: &dyn core::fmt::Display| ResultError(format!("{}: {why}", path.display()));
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(RESULT_LIMIT + 1).read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|file| file.take(PAGE_LIMIT + 1).read_to_end(&mut bytes));
     read.map_err(|why| named(&why))?;
-    if bytes.len() as u64 > RESULT_LIMIT {
-        return Err(named(&format!("it is longer than {} MiB: no result is", RESULT_LIMIT >> 20)));
+    let long = bytes.len() as u64;
+    let text = String::from_utf8(bytes).map_err(|_| named(&"this is not text"))?;
+    match if is_page(&text) { PAGE_LIMIT } else { RESULT_LIMIT } {
+        limit if long > limit => Err(named(&format!("it is longer than {} MiB, the most that is read", limit >> 20))),
+        _ => Ok(text),
     }
-    String::from_utf8(bytes).map_err(|_| named(&"this is not text"))
 }
 
 /// The results of a text, each as it stands there: itself, or those in a page of ours.

@@ -109,6 +109,22 @@ fn what_is_written_later_is_looked_at_now_and_nothing_is_left_behind() {
     assert_eq!((read(&folder.at("old.html")), folder.count()), ("old".into(), 1));
 }
 
+/// What is in a page is a third longer than by itself.
+#[test]
+fn a_page_of_a_long_result_is_read_as_the_result_is() {
+    let folder = Folder::new("long");
+    let mut result =
+        serde_json::json!({ "kind": "load-sweep", "schema": 1, "rows": [{ "procs": 1, "connections": 1 }] });
+    result["pad"] = "x".repeat(50 << 20).into();
+    let page = results::page_of(&result).expect("a page").render();
+    assert!(page.len() as u64 > results::RESULT_LIMIT);
+    write_whole(&folder.at("long.html"), &page).expect("written");
+    assert_eq!(results::read(&folder.at("long.html")).expect("read").len(), 1);
+    fs::write(folder.at("long.json"), vec![b' '; 65 << 20]).expect("written");
+    let told = results::read(&folder.at("long.json")).expect_err("too long").to_string();
+    assert!(told.contains("longer than 64 MiB"), "{told}");
+}
+
 /// A folder is what is read in it.
 #[test]
 fn no_page_is_written_onto_a_result_of_a_folder_that_it_is_made_of() {

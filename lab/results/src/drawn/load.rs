@@ -152,7 +152,7 @@ fn is_void(trial: &Value) -> bool {
     !trial["spoilt"].is_null() && trial["met"] != true
 }
 
-const ROW: &str = "threads: procs count; connections: connections count; rate: rps_avg /s; best interval: rps_max /s; \
+const ROW: &str = "load: load; rate: rps_avg /s; best interval: rps_max /s; \
                    p50: lat50_ns ns; p90: lat90_ns ns; p99: lat99_ns ns; max: latmax_ns ns; \
                    client CPU: cpu_client/all share; its system: cpu_client/system share; \
                    server CPU: cpu_server/all share; its system: cpu_server/system share; errors: errors count";
@@ -160,7 +160,12 @@ const ROW: &str = "threads: procs count; connections: connections count; rate: r
 /// Loads by connections and threads.
 pub fn sweep(page: &mut Page, whole: &Value) {
     // Rows of earlier versions do not tell how many samples they are of.
-    let sound = |row: &Value| row["samples"].as_f64().map_or_else(|| row.clone(), |samples| sound_of(row, samples));
+    let sound = |row: &Value| {
+        let mut sound = row["samples"].as_f64().map_or_else(|| row.clone(), |samples| sound_of(row, samples));
+        // A row is named by all that tells it from the others.
+        sound.as_object_mut().into_iter().for_each(|sound| _ = sound.insert("load".to_owned(), setting(row).into()));
+        sound
+    };
     let rows: Vec<Value> = list(whole, "/rows").iter().map(sound).collect();
     let rows = rows.as_slice();
     let counts = |row: &Value| row["trust"] != "no";

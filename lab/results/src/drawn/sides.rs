@@ -5,7 +5,7 @@ use crate::comparison::{FigureCompared, MARGIN, SidesCompared};
 use crate::measurement::{KnownResult, Worth};
 use crate::read::{SIDES, whole_of};
 use environment::{Fingerprint, ResultOrigin};
-use pages::{Bar, Page, PageHead, PagePart, PageTable, quoted};
+use pages::{Bar, Page, PageHead, PagePart, PageTable};
 use serde_json::Value;
 
 /// What is said of a comparison in the place of a verdict.
@@ -54,13 +54,10 @@ pub fn compared(
     let bars: Vec<Bar> = sides.figures.iter().filter_map(bar).collect();
     page.curve(PageTable::ratios("After ÷ before", &bars, Some((1.0 - MARGIN, 1.0 + MARGIN))));
     page.figure(PagePart::List(differs.iter().map(|one| format!("differs: {one}")).collect()));
-    let side = |at: usize| SIDES[usize::from(at >= before.len())];
-    let row = |(at, (one, whole)): (usize, (&KnownResult, &Value))| {
-        let head = super::head("", one, whole);
-        vec![one.name.clone(), side(at).to_owned(), head.when(), quoted(&head.command), head.verdict.word]
+    let of_side = |(at, (one, whole)): (usize, (&KnownResult, &Value))| {
+        (format!("{}: {}", SIDES[usize::from(at >= before.len())], one.name), super::head("", one, whole))
     };
-    let rows = all().enumerate().map(row);
-    page.tell(PageTable::new("The results", &["result", "side", "when", "again", "verdict"]).with(rows));
+    page.tell(super::runs("The results", all().enumerate().map(of_side)));
     for (stem, texts) in SIDES.into_iter().zip(texts) {
         page.results.extend(super::named(sides.kind, stem, texts));
     }
