@@ -55,11 +55,15 @@ page found "The highest rate that meets its objectives" load $url --find-max 'p9
 page sweep "Loads by connections and threads" load $url --sweep conns=1,4,16,64,256 --procs 1,2 -d 500ms \
 	--html sweep.html
 page bulk "Streams without end" load $url --bulk up -c 4 -d 3s --interval 200ms --html bulk.html
+page streams "Streams that are to have a rate" load $url --stream 1Mbit -c 4 -d 3s --html streams.html
 # A wire of shared memory, from the tester to itself.
 near=--link=memif:@gallery,role=server
 far=--link=memif:@gallery,role=client
 page frames "Packets over shared memory" packet load $near $far --probe=76B --background=64B:20k -d 3s \
 	--html frames.html
+page latency "Latency beside a background" packet latency $near $far --rates 0,5k -d 1s --html latency.html
+page search "Rates that a device bears" packet search $near $far --stream 64 --goal ndr --trial 50ms,100ms \
+	--width 10% --trials 12 --drain 10ms --late-limit 5% --html search.html
 # A forwarder between two wires, and the tester at their other ends.
 (
 	sleep 1
@@ -73,6 +77,8 @@ page rfc2544 "RFC 2544, in short" packet rfc2544 $near $far --quick \
 page zero-loss "Zero loss: a probe beside a background" packet run zero-loss --rate 5k --alone 1s -d 3s \
 	--noise 0s --html zero-loss.html
 page devices "Devices compared" packet lab -d 500ms --trials 12 --late-limit 5% --html devices.html
+page factors "A device's settings, one changed at a time" packet sweep --factor burst=32,8 --rounds 5 -d 200ms \
+	--html factors.html
 page noise "What takes busy cores' time" node noise --cores 0 --for 3s --html noise.html
 page watch "A machine over time" watch -n 20 -i 200ms --line --record watch.ndjson --html watch.html
 page audit "Settings judged" node audit --html audit.html

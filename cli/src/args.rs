@@ -7,6 +7,7 @@ mod flags;
 mod habits;
 mod help;
 mod kernel;
+mod places;
 mod rates;
 mod settings;
 mod target;
@@ -156,8 +157,8 @@ where
     let (arguments, topic) = help::topic(joined(named(arguments.into_iter().map(Into::into).collect())));
     let refusal = |name: &str, why: &str| refusal(known, name, why);
     let merged = settings::merge(arguments, settings).map_err(|why| refusal("serve", &why))?;
-    let definition = help::shown((known.definition)(), topic);
-    let matches = definition.try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
+    let mut definition = help::shown((known.definition)(), topic);
+    let matches = definition.try_get_matches_from_mut(&merged.arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error,
         _ if !merged.has_file() => match habits::answer(&error, &merged.arguments) {
             Some((name, told)) => refusal(name, &told),
@@ -165,6 +166,9 @@ where
         },
         _ => refusal("serve", &merged.place(&settings::sentence(&error))),
     })?;
+    if let Some(why) = places::named_twice(&definition, &matches) {
+        return Err(refusal(matches.subcommand_name().unwrap_or_default(), &why));
+    }
     let mut command = (known.plan)(&matches)?.map_err(|why| {
         let name = matches.subcommand_name().unwrap_or_default();
         refusal(name, &merged.place(&why))

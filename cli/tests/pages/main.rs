@@ -54,7 +54,10 @@ struct Made {
 const EXPERIMENT: &str = r#"
 schema = 1
 name = "echoes"
-title = "Two commands, <beside> each other"
+title = """Two commands, <beside> each other, of which the title tells more than a title is to tell: what was changed and \
+why, who asked for it, what had been found before and by whom, on which machines, with which settings, how long each of \
+the runs took, what is left to be done, and that all of this could as well stand below, where there is room for it, \
+and whoever reads it has seen the verdict"""
 rounds = 6
 [command]
 figures = [{ name = "rate", pointer = "/rate", better = "higher" }]
@@ -284,18 +287,36 @@ fn no_page_is_written_onto_what_it_is_made_of_or_what_is_no_page() {
     std::fs::create_dir_all(at("")).expect("a folder");
     std::fs::write(at("x.json"), sweep).expect("written");
     std::fs::write(at("x.html"), "mine").expect("written");
+    std::fs::write(at("r.ndjson"), "mine").expect("written");
+    std::fs::write(at("u"), "mine").expect("written");
     for (words, wanted, told) in [
         ("lab report own/x.json", 1, "x.html is no page of ours, and stays"),
-        ("lab report own/x.json --html own/x.json", 1, "onto itself"),
+        ("lab report own/x.json --html own/x.json", 2, "is named by --html and by FOLDER|FILE: one would be lost"),
         ("lab report own/x.json --html own/y.html", 0, "wrote own/y.html"),
         ("lab report own/y.html", 1, "y.html is a page already: --html FILE"),
         ("lab report own/y.html --html own/z.html", 0, "wrote own/z.html"),
-        ("lab compare own/x.json own/y.html --html own/x.json", 1, "onto itself"),
-        ("packet report own/y.html --out own/y.html", 1, "onto itself"),
+        ("lab compare own/x.json own/y.html --html own/x.json", 2, "one would be lost"),
+        ("lab report own/y.html --html own/../own/y.html", 2, "one would be lost"),
+        ("packet report own/y.html --out own/y.html", 2, "one would be lost"),
+        ("packet report own/y.html", 1, "onto itself"),
         ("lab compare own/x.json own/y.html --html own/both.html", 0, "wrote own/both.html"),
         ("lab compare own/x.json own/both.html", 1, "name own/both.html:before or own/both.html:after"),
         ("lab compare own/both.html:before own/both.html:after", 0, "alike within 2 %"),
         ("lab compare own/x.json:arm own/x.json", 1, "has no arm arm"),
+        ("lab compare own/both.html:before own/both.html:after --html own/both.html", 1, "onto itself"),
+        ("watch --replay own/r.ndjson --html own/r.ndjson", 2, "named by --html and by --replay"),
+        ("watch -n 2 --record own/r.ndjson --html own/r.ndjson", 2, "named by --record and by --html"),
+        ("load http://127.0.0.1:1/ --urls own/u --html own/u", 2, "named by --html and by --urls"),
+        ("load http://127.0.0.1:1/ --method POST --body @own/u --html own/u", 2, "named by --html and by --body"),
+        ("load http://127.0.0.1:1/ --svg own/new --html own/../own/new", 2, "one would be lost"),
+        ("load http://127.0.0.1:1/ -c 1 -d 1s --ndjson /dev/null --html /dev/null", 1, "127.0.0.1:1"),
+        ("packet load --link tap:x --probe 76B --out own/new --html own/new", 2, "one would be lost"),
+        ("packet load --link tap:x --probe 76B --html own", 1, "cannot write own: Is a directory"),
+        ("packet run zero-loss --rate 200 -d 1h --html missing/x.html", 1, "cannot write missing/x.html"),
+        ("packet sweep --factor burst=8 --out own", 1, "cannot write own: Is a directory"),
+        ("node noise --cores 0 --for 1h --html own", 1, "cannot write own: Is a directory"),
+        ("watch --record own/r2.ndjson --html own", 1, "cannot write own: Is a directory"),
+        ("load http://127.0.0.1:1/ --html own", 1, "cannot write own: Is a directory"),
         ("lab report own/both.html --html own/c.html", 1, "compares two sides"),
         ("load http://127.0.0.1:1/ -c 1 -d 1s --html own/gone.html", 1, "127.0.0.1:1"),
     ] {
@@ -303,8 +324,10 @@ fn no_page_is_written_onto_what_it_is_made_of_or_what_is_no_page() {
         assert!(status == wanted && said.contains(told), "{words}: {status}: {said}");
     }
     assert_eq!((read("x.html").as_str(), read("x.json").as_str()), ("mine", sweep));
+    assert!(["r.ndjson", "u"].into_iter().all(|name| read(name) == "mine"));
     assert_eq!(pages::results_in(&read("z.html")).len(), 1);
-    assert!(!at("c.html").exists() && !at("gone.html").exists(), "where nothing is measured, no file is left");
+    let left = ["c.html", "gone.html", "new"].into_iter().filter(|name| at(name).exists()).collect::<Vec<_>>();
+    assert!(left.is_empty(), "where nothing is measured, no file is left: {left:?}");
 }
 
 /// With Chromium, where it is: `make soak`.

@@ -24,11 +24,6 @@ impl Output {
         Ok(Self { name, file: Some(file), failed: false })
     }
 
-    /// Whether somebody asked for it.
-    pub fn is_wanted(&self) -> bool {
-        self.file.is_some()
-    }
-
     /// Whether it could not be written to its end.
     pub fn has_failed(&self) -> bool {
         self.failed

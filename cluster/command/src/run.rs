@@ -20,6 +20,7 @@ use say::{Failure, eprintln};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use spec::{Arranged, ControllerPlace, FieldError, LoadTest, WorkerPlace};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -146,7 +147,7 @@ fn complete(
     running.run(interrupted, &mut lines);
     let (outcome, words) = running.finish();
     let failures = u32::from(lines.intervals.has_failed());
-    Shown { test, plan: &arranged.plan, outcome, words: &words, failures }.print(asked.json, page)
+    Shown { test, plan: &arranged.plan, outcome, words: &words, failures }.print(asked.json, page.as_deref())
 }
 
 /// Lines while a test runs: of intervals to a file, and each second one for people.
@@ -177,12 +178,17 @@ impl Onlooker for LinesOf {
 /// Files for results.
 struct Outputs {
     intervals: Output,
-    page: Output,
+    page: Option<PathBuf>,
 }
 
 impl Outputs {
     fn create(asked: &RunArgs) -> Result<Self, Failure> {
-        Ok(Self { intervals: Output::create(asked.ndjson.as_deref())?, page: Output::create(asked.html.as_deref())? })
+        if let Some(page) = &asked.html {
+            let others: Vec<&Path> = [&asked.spec].into_iter().chain(&asked.ndjson).map(PathBuf::as_path).collect();
+            results::refuse_onto(page, &others)?;
+            results::expect_writable(page)?;
+        }
+        Ok(Self { intervals: Output::create(asked.ndjson.as_deref())?, page: asked.html.clone() })
     }
 }
 

@@ -1,6 +1,5 @@
 //! What is printed.
 
-use crate::output::Output;
 use control::{Control, Offset, Outcome, Progress, RunningWorker};
 use environment::{Fingerprint, ResultOrigin};
 use figures::{grouped, seconds, share, si};
@@ -11,6 +10,7 @@ use report::{ExitReason, exit_reason, render_json_of_workers, render_text};
 use say::{Failure, eprintln, print};
 use serde::Serialize;
 use spec::LoadTest;
+use std::path::Path;
 use std::process::ExitCode;
 use wire::Time;
 
@@ -100,7 +100,7 @@ impl Shown<'_> {
     ///
     /// # Errors
     /// If it cannot be drawn.
-    pub fn print(self, json: bool, mut page: Output) -> Result<ExitCode, Failure> {
+    pub fn print(mut self, json: bool, page: Option<&Path>) -> Result<ExitCode, Failure> {
         let Weighed { report, judged, workers, result, .. } = self.weigh();
         if json {
             print!("{result}");
@@ -108,11 +108,14 @@ impl Shown<'_> {
             print!("{}{}", render_text(&report), table(&workers));
             judged.iter().for_each(|judged| print!("Objective    {judged}\n"));
         }
-        if page.is_wanted() {
-            page.write(&results::page(&[("result.json".to_owned(), result)])?.render());
+        if let Some(place) = page {
+            let page = results::page(&[("result.json".to_owned(), result)])?;
+            if let Err(why) = results::write_whole(place, &page.render()) {
+                eprintln!("nearside: {why}");
+                self.failures += 1;
+            }
         }
-        let failures = self.failures + u32::from(page.has_failed());
-        let reason = self.reason(&report, &judged, failures);
+        let reason = self.reason(&report, &judged, self.failures);
         self.explain(reason, &report);
         Ok(ExitCode::from(reason.code()))
     }

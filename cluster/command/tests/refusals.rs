@@ -54,6 +54,22 @@ fn fields_are_refused_by_name_each_with_its_line() {
     assert!(said.contains("line 8: spec.workerz: there is no such field"), "{said}");
 }
 
+/// And its place is looked at before a worker is started.
+#[test]
+fn a_page_is_not_written_onto_the_test_or_another_output() {
+    let text = "apiVersion: nearside.dev/v1alpha1\nkind: LoadTest\nmetadata: {name: a}\nspec:\n  \
+                target: http://127.0.0.1:1/\n  workers: 1\n  connections: 1\n  duration: 1s\n";
+    let path = file("page", text);
+    let (spec, folder) = (path.to_str().expect("text"), path.parent().expect("a folder").to_str().expect("text"));
+    let lines = format!("{folder}/lines.ndjson");
+    for (html, told) in [(spec, "onto itself"), (lines.as_str(), "onto itself"), (folder, "Is a directory")] {
+        let (code, said) = run(&["run", spec, "--local", "--ndjson", &lines, "--html", html]);
+        assert!(code == Some(1) && said.contains(told), "{code:?} {said}");
+    }
+    assert_eq!(fs::read_to_string(&path).expect("it is there"), text);
+    fs::remove_dir_all(folder).expect("made above");
+}
+
 const CLUSTER: &str = "apiVersion: nearside.dev/v1alpha1\nkind: LoadTest\nmetadata: {name: shop, namespace: load}\nspec:\n  \
                        target: http://shop.example/\n  workers: 3\n  request: {headers: [{name: A, valueFrom: \
                        {secretKeyRef: {name: s, key: k}}}]}\n";

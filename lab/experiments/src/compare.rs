@@ -121,10 +121,7 @@ pub fn pairs<'a>(
         let found = measured.iter().find(|arm| arm.name == name).copied();
         found.ok_or_else(|| format!("there are no runs of '{name}'; there are those of {}", names.join(", ")))
     }
-    let measured = |results: &'a Results| {
-        let arms = results.arms.iter().filter(|arm| arm.repeats.is_none() && !arm.runs.is_empty());
-        arms.collect::<Vec<&ArmResults>>()
-    };
+    let measured = |results: &'a Results| results.measured().collect::<Vec<&ArmResults>>();
     let found: Vec<_> = match (after_arm, before_arm) {
         (Some(a), Some(b)) => vec![(arm(after, a)?, arm(before, b)?)],
         (Some(name), None) | (None, Some(name)) => vec![(arm(after, name)?, arm(before, name)?)],

@@ -58,13 +58,12 @@ pub fn compared(
     let mut verdict = judged(worst.cloned().unwrap_or_else(|| after.verdict()));
     verdict.reasons =
         sides.iter().flat_map(|(side, own)| own.reasons.iter().map(move |why| format!("{side}: {why}"))).collect();
-    if let Some(why) = compare::undecided(comparisons) {
-        if verdict.word == Worth::Complete.word() {
-            verdict.word = Worth::Partial.word().to_owned();
-        }
-        verdict.reasons.push(why);
-    }
+    compare::undecided(comparisons).into_iter().for_each(|why| verdict.lacks(why));
     verdict.unless_alike(unlike.iter().map(|unlike| format!("not alike: {unlike}")));
+    // What is not alike says nothing of the other, whatever each is worth.
+    let void = |one: &Comparison| Comparison { verdict: None, counts: false, ..one.clone() };
+    let void: Vec<Comparison> = comparisons.iter().filter(|_| !unlike.is_empty()).map(void).collect();
+    let comparisons = if unlike.is_empty() { comparisons } else { &void };
     let mut page = Page::new(PageHead {
         title: format!("Compared: {}", after.experiment.title),
         of: [("before", before), ("after", after)].map(|(side, results)| of_side(side, results)).join("; "),
@@ -96,8 +95,7 @@ fn judged(RunVerdict { word, reasons }: RunVerdict) -> PageVerdict {
 fn answer(comparisons: &[Comparison]) -> Vec<String> {
     const NAMED: usize = 6;
     let one = |one: &Comparison| Some((one.verdict?.name().to_owned(), format!("{} of {}", one.figure.name, one.arm)));
-    let void = comparisons.iter().any(|one| !one.counts);
-    let void = void.then(|| "No verdict: figures are not to be used, by their own word".to_owned());
+    let void = comparisons.iter().any(|one| !one.counts).then(|| results::NO_VERDICT.to_owned());
     void.into_iter().chain(by_word(comparisons.iter().filter_map(one), NAMED)).collect()
 }
 
@@ -119,18 +117,17 @@ fn verdicts(page: &mut Page, (title, sides): (&str, [&str; 2]), comparisons: &[C
 
 fn figures(page: &mut Page, results: &Results) {
     let arms: Vec<&ArmResults> = results.arms.iter().filter(|arm| !arm.runs.is_empty()).collect();
+    if arms.is_empty() {
+        return;
+    }
     let heads: Vec<&str> = [""].into_iter().chain(arms.iter().map(|arm| arm.name.as_str())).collect();
-    let cell = |values: Vec<f64>| match values.as_slice() {
-        [] => "-".to_owned(),
-        [one] => number(*one),
-        values => {
-            let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            format!("{} ({} to {})", number(stats::median(values)), number(low), number(high))
-        }
+    let cell = |arm: &ArmResults, figure: &str| match (arm.median(figure), arm.extent(figure)) {
+        (None, _) => "-".to_owned(),
+        (Some(median), None) => number(median),
+        (Some(median), Some((low, high))) => format!("{} ({} to {})", number(median), number(low), number(high)),
     };
     let rows = results.figures.iter().map(|figure| {
-        let cells = arms.iter().map(|arm| cell(arm.values(&figure.name)));
+        let cells = arms.iter().map(|arm| cell(arm, &figure.name));
         [figure.title()].into_iter().chain(cells).collect::<Vec<_>>()
     });
     page.figure(PageTable::new("All figures: medians, and from the least to the most", &heads).with(rows));
@@ -138,8 +135,7 @@ fn figures(page: &mut Page, results: &Results) {
 
 /// A chart for each pass, which is named where there are several.
 fn latencies(page: &mut Page, results: &Results) {
-    let arms = || results.arms.iter().filter(|arm| arm.repeats.is_none() && !arm.runs.is_empty());
-    let mut passes: Vec<Option<&str>> = arms().flat_map(ArmResults::passes).collect();
+    let mut passes: Vec<Option<&str>> = results.measured().flat_map(ArmResults::passes).collect();
     passes.sort_unstable();
     passes.dedup();
     for pass in passes {
@@ -151,9 +147,9 @@ fn latencies(page: &mut Page, results: &Results) {
         };
         let what = pass.map_or_else(String::new, |pass| format!(": {pass}"));
         let title = format!("Latency by percentile{what}, medians of the runs");
-        page.curve(Chart::by_percentile(&title, arms().filter_map(curve).collect()));
+        page.curve(Chart::by_percentile(&title, results.measured().filter_map(curve).collect()));
     }
-    for arm in arms() {
+    for arm in results.measured() {
         if let Some(histogram) = table::histogram(arm) {
             let title = format!("Latency by powers of two: {}", table::heading(results, arm));
             page.curve(PagePart::Whole(title, histogram.render("ms")));
@@ -170,8 +166,7 @@ fn method(page: &mut Page, results: &Results) {
     let errors = results.errors().map_or_else(|| "nobody counted them".to_owned(), |errors| errors.to_string());
     notes.push(format!("Failed requests or connections, all runs: {errors}"));
     page.tell(PagePart::List(notes));
-    let arms = results.arms.iter().filter(|arm| arm.repeats.is_none());
-    let first = arms.filter_map(|arm| Some((arm, arm.runs.first()?)));
+    let first = results.measured().filter_map(|arm| Some((arm, arm.runs.first()?)));
     let rows = first.flat_map(|(arm, run)| {
         run.details.iter().map(|(name, value)| vec![arm.name.clone(), name.clone(), value.clone()])
     });

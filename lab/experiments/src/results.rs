@@ -58,15 +58,16 @@ pub struct Results {
 }
 
 impl Results {
+    /// The arms of which there are runs, without those that are another once more.
+    pub fn measured(&self) -> impl Iterator<Item = &ArmResults> {
+        self.arms.iter().filter(|arm| arm.repeats.is_none() && !arm.runs.is_empty())
+    }
+
     /// The arm that the others are compared with, if it was measured.
     #[must_use]
     pub fn baseline(&self) -> Option<&ArmResults> {
         let named = self.experiment.baseline.as_deref();
-        let measured = |arm: &&ArmResults| arm.repeats.is_none() && !arm.runs.is_empty();
-        match named {
-            Some(name) => self.arms.iter().filter(measured).find(|arm| arm.name == name),
-            None => self.arms.iter().find(measured),
-        }
+        self.measured().find(|arm| named.is_none_or(|name| arm.name == name))
     }
 
     /// The baseline's second runs, if there are any.
@@ -155,15 +156,4 @@ impl Results {
         }
         Ok(serde_json::from_str(&text).map_err(|why| format!("{}: {why}", path.display()))?)
     }
-}
-
-/// Writes a file beside its place, and then moves it there.
-///
-/// # Errors
-/// If either is refused.
-pub fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
-    let beside = path.with_extension("part");
-    fs::write(&beside, text)
-        .and_then(|()| fs::rename(&beside, path))
-        .map_err(|why| format!("cannot write {}: {why}", path.display()).into())
 }

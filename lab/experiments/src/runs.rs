@@ -197,6 +197,13 @@ impl ArmResults {
         (!values.is_empty()).then(|| stats::median(&values))
     }
 
+    /// The least and the most of a figure over the runs, where there are several.
+    #[must_use]
+    pub fn extent(&self, figure: &str) -> Option<(f64, f64)> {
+        let values = self.values(figure);
+        (values.len() > 1).then(|| (stats::quantile(&values, 0.0), stats::quantile(&values, 1.0)))
+    }
+
     /// The passes that have latencies, in the order of their names; one
     /// without a name where a run has only one.
     #[must_use]

@@ -79,8 +79,7 @@ pub fn conditions(results: &Results) -> String {
 
 /// Details of each arm's first run: the others are in the results.
 fn details(text: &mut String, results: &Results) {
-    let shown = results.arms.iter().filter(|arm| arm.repeats.is_none());
-    for arm in shown {
+    for arm in results.measured() {
         for (name, value) in arm.runs.first().map(|run| &run.details).into_iter().flatten() {
             let _ = writeln!(text, "{} {name}: {value}", arm.name);
         }
@@ -95,7 +94,7 @@ pub fn histogram(arm: &ArmResults) -> Option<Log2> {
 }
 
 fn histograms(text: &mut String, results: &Results) {
-    for arm in results.arms.iter().filter(|arm| arm.repeats.is_none()) {
+    for arm in results.measured() {
         if let Some(histogram) = histogram(arm) {
             let _ = writeln!(text, "\n{}", heading(results, arm));
             text.push_str(&histogram.render("ms"));

@@ -369,6 +369,11 @@ fn two_results_are_compared_on_a_page_that_has_both_in_it() {
         page.contains("<strong>NOT ALIKE</strong>") && page.contains("link: not said (b) and &lt;veth&gt; (b)"),
         "{page}"
     );
+    assert!(
+        page.contains("No verdict: figures that do not count")
+            && !page.contains("<p class=\"answer\" dir=\"auto\">faster")
+    );
+    assert!(page.contains(">does not count</td>") && !page.contains("class=\"mark s0 d0\""), "{page}");
     let inside: Vec<Results> =
         pages::results_in(&page).iter().map(|text| serde_json::from_str(text).expect("a result")).collect();
     assert_eq!(inside, [before.clone(), after]);
@@ -466,7 +471,7 @@ command = ["echo", '{"rate": 5}']
     // Nor is it the control, whose rows these would be else; and nothing is drawn as if it counted.
     assert!(found.iter().all(|one| table::word(one) == compare::VOID), "{found:?}");
     let page = report::page(&results).render();
-    assert!(page.contains("No verdict: figures are not to be used") && !page.contains(">control<"), "{page}");
+    assert!(page.contains("No verdict: figures that do not count") && !page.contains(">control<"), "{page}");
     assert!(compare::to_json(&found).contains(compare::VOID));
     assert!(table::render(&results).contains("! a: 2 of 2 runs say INVALID"), "{}", table::render(&results));
     let read = results::read(&folder.0).expect("its own").remove(0);

@@ -3,7 +3,7 @@
 
 use crate::Failure;
 use crate::compare;
-use crate::results::{RESULTS, Results, write_whole};
+use crate::results::{RESULTS, Results};
 use crate::runs::RunVerdict;
 use environment::ResultKind;
 use results::Worth;
@@ -50,7 +50,7 @@ impl Results {
     /// # Errors
     /// If the folder cannot be written to.
     pub fn write(&self, folder: &Path) -> Result<(), Failure> {
-        write_whole(&folder.join(RESULTS), &self.to_json())?;
-        write_whole(&folder.join("experiment.toml"), &self.experiment.to_toml())
+        ::results::write_whole(&folder.join(RESULTS), &self.to_json())?;
+        Ok(::results::write_whole(&folder.join("experiment.toml"), &self.experiment.to_toml())?)
     }
 }

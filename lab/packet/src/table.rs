@@ -2,7 +2,7 @@
 
 use crate::trial::{LaneResult, LatencyDistribution, Stamped, TrialResult};
 use core::fmt::Write;
-use figures::{digits, grouped, seconds, share, si};
+use figures::{digits, grouped, many, seconds, share, si};
 
 /// The percentiles that the table names, beside the median.
 const PERCENTILES: [f64; 3] = [0.95, 0.999, 0.9999];
@@ -196,20 +196,22 @@ fn tester(result: &TrialResult) -> Vec<String> {
     let counts = [
         (
             result.damaged_unknown,
-            "frames came damaged or made up; those of ours that did not come otherwise count as lost",
+            "frame",
+            "came damaged or made up; those of ours that did not come otherwise count as lost",
         ),
-        (result.earlier_marks, "frames were of an earlier trial of this program"),
-        (result.others_marks, "frames had the mark of a trial that was none of this program's"),
-        (result.foreign, "frames were nobody's we know"),
-        (sum(|lane| lane.strayed), "frames came by a port that they were not sent to"),
-        (sum(|lane| lane.arrivals.too_late), "frames came too late to be told from duplicates"),
-        (sum(|lane| lane.backwards), "frames came before they left, by their marks and the clock"),
-        (sum(|lane| lane.sent.timeouts), "probes were given up"),
-        (sum(|lane| lane.sent.too_long), "frames were too long for the link"),
+        (result.earlier_marks, "frame", "were of an earlier trial of this program"),
+        (result.others_marks, "frame", "had the mark of a trial that was none of this program's"),
+        (result.foreign, "frame", "were nobody's we know"),
+        (sum(|lane| lane.strayed), "frame", "came by a port other than that of its way"),
+        (sum(|lane| lane.arrivals.too_late), "frame", "came too late to be told from duplicates"),
+        (sum(|lane| lane.backwards), "frame", "came before sent, by marks and the clock"),
+        (sum(|lane| lane.sent.timeouts), "probe", "were given up"),
+        (sum(|lane| lane.sent.too_long), "frame", "were too long for the link"),
     ];
-    all.extend(
-        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", grouped(*count))),
-    );
+    all.extend(counts.iter().filter(|(count, ..)| *count > 0).map(|(count, what, told)| {
+        let told = if *count == 1 { told.replacen("were ", "was ", 1) } else { (*told).to_owned() };
+        format!("{} {told}", many(*count, what))
+    }));
     all.extend(result.clock_doubt.iter().map(|why| format!("INVALID latencies: {why}")));
     if !result.complete {
         all.push(format!("stopped after {:.1} of {:.1} s", result.seconds, result.intended_seconds));
@@ -255,7 +257,7 @@ mod tests {
         let lost = LaneResult {
             stream: "load".into(),
             from: 1,
-            sent: Sent { frames: 10, entrance: 10, ..Sent::default() },
+            sent: Sent { frames: 10, entrance: 10, timeouts: 1, ..Sent::default() },
             losses: Losses { frames: 5, events: 2, longest: 4 },
             ..LaneResult::default()
         };
@@ -270,6 +272,7 @@ mod tests {
             "probe        A→B  2.10    8.65  8.70  17.1  8.65   8.65    8.65  100,000          5",
             "load         B→A     -       -     -     -     -      -       -        0          0",
             "3 frames were nobody's we know",
+            "1 probe was given up",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");
         }

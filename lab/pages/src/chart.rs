@@ -27,13 +27,15 @@ pub struct Axis {
     pub scale: AxisScale,
     /// How a value is written.
     pub format: fn(f64) -> String,
+    /// Whether all values are whole: no line stands between two of them.
+    pub whole: bool,
 }
 
 impl Axis {
     /// An axis of this quantity.
     #[must_use]
     pub fn new(label: &str, scale: AxisScale, format: fn(f64) -> String) -> Self {
-        Self { label: label.to_owned(), scale, format }
+        Self { label: label.to_owned(), scale, format, whole: false }
     }
 
     /// Times, which are nanoseconds, by factors.
@@ -50,6 +52,12 @@ impl Axis {
             _ if value.fract() == 0.0 && value.abs() < 1e3 => format!("{value}"),
             text => text.trim_end().to_owned(),
         })
+    }
+
+    /// Counts of things that have no parts.
+    #[must_use]
+    pub fn whole(label: &str) -> Self {
+        Self { whole: true, ..Self::counts(label) }
     }
 }
 
@@ -264,7 +272,8 @@ impl Chart {
         drawing.paragraph(0.0, "label", &self.y.label);
         // Where all is zero, no other height was measured.
         let zero = self.y.scale == AxisScale::Linear && self.points().all(|(_, point)| point.y == 0.0);
-        let heights = if zero { vec![0.0] } else { y.ticks() };
+        let mut heights = if zero { vec![0.0] } else { y.ticks() };
+        heights.retain(|height| !self.y.whole || height.fract() == 0.0);
         let labels: Vec<(f64, String)> = heights.into_iter().map(|tick| (tick, label(self.y.format, tick))).collect();
         let left = labels.iter().map(|(_, text)| width(text, TEXT)).fold(0.0, f64::max) + 8.0;
         let (right, top) = (drawing.width - 8.0, drawing.top + 10.0);
@@ -310,7 +319,10 @@ impl Chart {
         let mut own: Vec<f64> = self.points().map(|(_, point)| point.x).collect();
         own.sort_by(f64::total_cmp);
         own.dedup();
-        if own.len() <= OWN_TICKS && self.x.scale != AxisScale::Percentiles { own } else { x.ticks() }
+        let round = x.ticks();
+        // Of percentiles only some have names; where there are few samples, none of these.
+        let is_own = own.len() <= OWN_TICKS && (self.x.scale != AxisScale::Percentiles || round.is_empty());
+        if is_own { own } else { round }
     }
 
     fn curve(&self, drawing: &mut Drawing, curve: usize, at: &dyn Fn(f64, f64) -> (f64, f64)) {

@@ -63,6 +63,16 @@ impl PageVerdict {
         Tone::of(&self.word) < Tone::Bad
     }
 
+    /// With a reason for which nothing, or not all, can be told by it.
+    pub fn lacks(&mut self, why: String) {
+        if self.word == "COMPLETE" {
+            "PARTIAL".clone_into(&mut self.word);
+        }
+        if !self.reasons.contains(&why) {
+            self.reasons.push(why);
+        }
+    }
+
     /// Of two sides that are not alike in these ways: a difference says nothing. That a side does not count is
     /// no less of a reason, and stands before them.
     pub fn unless_alike(&mut self, unlike: impl Iterator<Item = String>) {
@@ -127,6 +137,9 @@ const SHOWN: (usize, usize) = (60, 12);
 /// The last second that a date has a form for (RFC 9110 5.6.7: a year of four digits).
 const LAST_SECOND: u64 = 253_402_300_799;
 
+/// Letters of a title, which are not to push the verdict out of the first screen of a telephone.
+const TITLE: usize = 120;
+
 /// Reasons of a verdict that stand at its head; the others stand with how it was measured.
 const REASONS: usize = 6;
 
@@ -155,7 +168,8 @@ impl Page {
     /// The page as HTML.
     #[must_use]
     pub fn render(&self) -> String {
-        let title = escaped(&self.head.title);
+        let cut = self.head.title.char_indices().nth(TITLE).map(|(at, _)| format!("{}…", &self.head.title[..at]));
+        let title = escaped(cut.as_ref().unwrap_or(&self.head.title));
         let mut out = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
@@ -174,6 +188,7 @@ impl Page {
             }
         }
         out.push_str("<section>\n<h2>How it was measured</h2>\n");
+        PagePart::List(cut.iter().map(|_| self.head.title.clone()).collect()).write(&mut out, SHOWN.1);
         let late = self.head.verdict.reasons.get(REASONS..).unwrap_or_default();
         PagePart::List(late.to_vec()).write(&mut out, SHOWN.1);
         self.method.iter().for_each(|part| part.write(&mut out, SHOWN.1));

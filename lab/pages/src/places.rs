@@ -62,7 +62,7 @@ impl Places {
     /// What is drawn, as a table.
     pub(crate) fn table(&self) -> PageTable {
         let rows = self.frames.iter().flat_map(|frame| frame.things.iter().map(move |thing| thing.row(frame)));
-        PageTable::new(self.title.clone(), &["", "", ""]).with(rows)
+        PageTable::new(self.title.clone(), &["where", "what", "told of it"]).with(rows)
     }
 
     /// Draws all of it.

@@ -110,7 +110,8 @@ impl Range {
         let end = self.from + self.span;
         if self.scale == AxisScale::Percentiles {
             let whole = (1..=end.floor() as i32).map(f64::from);
-            return [core::f64::consts::LOG10_2].into_iter().chain(whole).collect();
+            let named = [core::f64::consts::LOG10_2].into_iter().chain(whole);
+            return named.filter(|place| (self.from..=end).contains(place)).collect();
         }
         if self.scale == AxisScale::Logarithmic {
             let decades = self.from.floor() as i32..=end.ceil() as i32;

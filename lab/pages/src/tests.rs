@@ -168,6 +168,39 @@ fn counts_are_whole_and_of_nothing_no_heights_are_told() {
 }
 
 #[test]
+fn between_whole_counts_stands_no_line() {
+    let drawn = |scale, low: f64, high: f64| {
+        let y = Axis { scale, ..Axis::whole("samples") };
+        svg([Chart::new("t", Axis::counts("n"), y, vec![Series::new("a", [(7.0, low), (8.0, high)])])])
+    };
+    let (factors, steps) = (drawn(AxisScale::Logarithmic, 1.0, 2.0), drawn(AxisScale::Linear, 0.0, 1.0));
+    assert!(!factors.contains(">1.20</text>") && !steps.contains(">0.20</text>"), "{factors}{steps}");
+    assert!(factors.contains(">1</text>") && factors.contains(">2</text>"), "{factors}");
+    assert!(steps.contains(">0</text>") && steps.contains(">1</text>"), "{steps}");
+}
+
+/// Of ten samples and some more, no percentile with a name of its own can be told.
+#[test]
+fn percentiles_of_few_samples_have_places_too() {
+    let places = [(0.0, 10.0), (0.2, 12.0)].map(|(share, time)| (nines(share), time));
+    let few = |largest| Chart::by_percentile("t", vec![Series { largest, ..Series::new("a", places) }]);
+    for drawn in [svg([few(None)]), svg([few(Some(30.0))])] {
+        assert!(drawn.contains(">p0</text>") && drawn.contains(">p20</text>"), "{drawn}");
+        assert!(!drawn.contains(">p50</text>"), "nothing lies there: {drawn}");
+    }
+}
+
+#[test]
+fn a_title_of_any_length_leaves_room_for_the_verdict_and_is_all_there() {
+    let mut page = Page::new(head("INVALID"));
+    page.head.title = "an experiment that tells all of itself at once ".repeat(20);
+    let text = page.render();
+    let first = text.split("<h1").nth(1).and_then(|rest| rest.split("</h1>").next()).expect("a title");
+    assert!(first.chars().count() < 200 && first.ends_with('…'), "{first}");
+    assert!(text.contains(&format!("<li dir=\"auto\">{}</li>", page.head.title)), "{text}");
+}
+
+#[test]
 fn percentiles_are_as_wide_by_nine() {
     assert!((nines(0.999) - 3.0).abs() < 1e-9 && nines(0.0) == 0.0);
     let texts = [0.0, core::f64::consts::LOG10_2, 1.0, 3.0, 5.0].map(percentile);

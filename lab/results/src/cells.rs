@@ -26,7 +26,11 @@ pub fn plain(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Bool(yes) => (if *yes { "yes" } else { "no" }).to_owned(),
-        Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), |count| count.to_string()),
+        // A whole number has no point, whichever way it was written.
+        Value::Number(number) => match number.as_f64() {
+            Some(whole) if number.is_f64() && whole.fract() == 0.0 && whole.abs() < 1e15 => format!("{whole:.0}"),
+            _ => number.to_string(),
+        },
         Value::Array(all) => {
             let numbers = all.iter().all(Value::is_number);
             all.iter().map(plain).collect::<Vec<_>>().join(if numbers { ", " } else { "; " })
@@ -137,8 +141,9 @@ pub fn ranges(numbers: &[Value]) -> String {
 pub fn object(caption: &str, whole: &Value, path: &str) -> PageTable {
     fn put(pairs: &mut Vec<(String, String)>, before: &str, value: &Value) {
         for (name, value) in value.as_object().into_iter().flatten() {
-            // Times are told as such.
-            let (name, unit) = name.strip_suffix("_ns").map_or((&**name, ""), |name| (name, "ns"));
+            // Times are told as such, and counts; a seed is given again as it is.
+            let usual = if value.is_u64() && name != "seed" { "count" } else { "" };
+            let (name, unit) = name.strip_suffix("_ns").map_or((&**name, usual), |name| (name, "ns"));
             // Names in capitals, as those of grpc-status, are such as they stand.
             let is_ours = name.bytes().any(|byte| byte.is_ascii_lowercase());
             let name = if is_ours { name.replace('_', " ") } else { name.to_owned() };

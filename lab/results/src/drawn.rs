@@ -20,7 +20,7 @@ mod sides;
 use crate::cells::{plain, text, texts};
 use crate::measurement::{KnownResult, OwnVerdict, ResultError, Worth};
 use crate::read::{parts_of_text, whole_of};
-use environment::{Fingerprint, ResultKind};
+use environment::{Fingerprint, ResultKind, ResultOrigin};
 use figures::many;
 use pages::{Page, PageHead, PageTable, PageVerdict, Tone, quoted};
 use serde_json::Value;
@@ -99,7 +99,8 @@ pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
     let heads: Vec<PageHead> = all.iter().map(|one| head(title, &one.known, &one.whole)).collect();
     let mut page = Page::new(of_all(&all, &heads));
     if heads.len() > 1 {
-        page.tell(runs(&all, &heads));
+        let named = all.iter().map(|one| one.known.name.clone());
+        page.tell(runs("The runs", named.zip(heads)));
     }
     match draw {
         Draw::One(draw) => draw(&mut page, &first.whole),
@@ -107,6 +108,19 @@ pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
     }
     page.compares = kind.is_compared();
     page.results = named(kind, kind.name(), all.into_iter().map(|one| one.text));
+    Ok(page)
+}
+
+/// The same, for whoever was asked to make it: of several results, each of which tells of its own command, the one that
+/// made the page.
+///
+/// # Errors
+/// As [`page`].
+pub fn page_of_files(files: &[(String, String)]) -> Result<Page, ResultError> {
+    let mut page = page(files)?;
+    if page.results.len() > 1 {
+        page.head.command = ResultOrigin::now().command;
+    }
     Ok(page)
 }
 
@@ -131,12 +145,10 @@ fn of_all(all: &[ReadResult], heads: &[PageHead]) -> PageHead {
     head
 }
 
-/// When and by what each of several results was measured.
-fn runs(all: &[ReadResult], heads: &[PageHead]) -> PageTable {
-    let row = |(one, head): (&ReadResult, &PageHead)| {
-        vec![one.known.name.clone(), head.when(), quoted(&head.command), head.verdict.word.clone()]
-    };
-    PageTable::new("The runs", &["result", "when", "again", "verdict"]).with(all.iter().zip(heads).map(row))
+/// When and by what each of several results was measured, by their names and heads.
+fn runs(caption: &str, all: impl Iterator<Item = (String, PageHead)>) -> PageTable {
+    let row = |(name, head): (String, PageHead)| vec![name, head.when(), quoted(&head.command), head.verdict.word];
+    PageTable::new(caption, &["result", "when", "again", "verdict"]).with(all.map(row))
 }
 
 /// Results with the names that their files are to have.
@@ -146,7 +158,7 @@ fn named(kind: ResultKind, stem: &str, texts: impl IntoIterator<Item = String>) 
     texts.into_iter().enumerate().map(|(at, text)| (format!("{stem}{}.{end}", number(at)), text)).collect()
 }
 
-pub use sides::compared as page_of_sides;
+pub use sides::{NO_VERDICT, compared as page_of_sides};
 
 /// What a result says at its head.
 fn head(title: &str, known: &KnownResult, whole: &Value) -> PageHead {

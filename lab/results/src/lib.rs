@@ -8,6 +8,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | `read` | files and folders, and what is none of ours |
+//! | `place` | where results and pages are written |
 //! | `measurement` | one result: kind, verdict, machine, figures |
 //! | `figures` | what of each kind is compared, and what must have been asked alike |
 //! | `packet` | the same of the packet tester |
@@ -21,13 +22,15 @@ mod drawn;
 mod figures;
 mod measurement;
 mod packet;
+mod place;
 mod read;
 
 pub use comparison::{FigureCompared, SidesCompared, compare, unlike};
-pub use drawn::{page, page_of, page_of_sides, topology_svg};
+pub use drawn::{NO_VERDICT, page, page_of, page_of_files, page_of_sides, topology_svg};
 pub use environment::ResultKind;
 pub use measurement::{KnownResult, OwnVerdict, ResultError, Worth};
-pub use read::{RESULT_LIMIT, RESULTS_LIMIT, of_value, parts, read, read_text, refuse_onto, sides, texts};
+pub use place::{expect_writable, refuse_onto, write_whole};
+pub use read::{RESULT_LIMIT, RESULTS_LIMIT, of_value, parts, read, read_text, sides, texts};
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 /// The longest result that is read, in bytes: hours of trials, one by one, are less.
 pub const RESULT_LIMIT: u64 = 64 << 20;
 
+/// The longest page: two results are in it, a third longer than they are.
+const PAGE_LIMIT: u64 = 3 * RESULT_LIMIT;
+
 /// The most results of one folder.
 pub const RESULTS_LIMIT: usize = 1_000;
 
@@ -47,13 +50,20 @@ pub fn parts(path: &Path) -> Result<Vec<(KnownResult, String)>, ResultError> {
 /// # Errors
 /// If there is none, or one cannot be read.
 pub fn texts(path: &Path) -> Result<Vec<(String, String)>, ResultError> {
-    let named = |file: &Path| Ok((file.display().to_string(), read_file(file)?));
+    files(path)?.iter().map(|file| Ok((file.display().to_string(), read_file(file)?))).collect()
+}
+
+/// The files that are read of a path: itself, or those of a folder.
+///
+/// # Errors
+/// If the folder cannot be read, or holds none.
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, ResultError> {
     if !path.is_dir() {
-        return Ok(vec![named(path)?]);
+        return Ok(vec![path.to_owned()]);
     }
     let experiment = path.join("results.json");
     if experiment.is_file() {
-        return Ok(vec![named(&experiment)?]);
+        return Ok(vec![experiment]);
     }
     let told = |why: std::io::Error| ResultError(format!("{}: {why}", path.display()));
     let mut files: Vec<PathBuf> = Vec::new();
@@ -69,7 +79,7 @@ pub fn texts(path: &Path) -> Result<Vec<(String, String)>, ResultError> {
     files.sort();
     match files.is_empty() {
         true => Err(ResultError(format!("{} holds no results (*.json, *.ndjson)", path.display()))),
-        false => files.iter().map(|file| named(file)).collect(),
+        false => Ok(files),
     }
 }
 
@@ -93,28 +103,17 @@ pub fn sides(path: &Path) -> Result<Option<[Vec<Part>; 2]>, ResultError> {
     Ok(Some(sides).filter(|sides| sides.iter().all(|side| !side.is_empty())))
 }
 
-/// Refuses to write a page onto one of what it is made of.
-///
-/// # Errors
-/// Which that is.
-pub fn refuse_onto(place: &Path, inputs: &[&Path]) -> Result<(), ResultError> {
-    let whole = |path: &Path| path.canonicalize().ok();
-    let is_same = |input: &&&Path| place == **input || whole(place).is_some_and(|place| whole(input) == Some(place));
-    match inputs.iter().find(is_same) {
-        Some(input) => Err(ResultError(format!("{} would be written onto itself: name another file", input.display()))),
-        None => Ok(()),
-    }
-}
-
 fn read_file(path: &Path) -> Result<String, ResultError> {
     let named = |why: &dyn core::fmt::Display| ResultError(format!("{}: {why}", path.display()));
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(RESULT_LIMIT + 1).read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|file| file.take(PAGE_LIMIT + 1).read_to_end(&mut bytes));
     read.map_err(|why| named(&why))?;
-    if bytes.len() as u64 > RESULT_LIMIT {
-        return Err(named(&format!("it is longer than {} MiB: no result is", RESULT_LIMIT >> 20)));
+    let long = bytes.len() as u64;
+    let text = String::from_utf8(bytes).map_err(|_| named(&"this is not text"))?;
+    match if is_page(&text) { PAGE_LIMIT } else { RESULT_LIMIT } {
+        limit if long > limit => Err(named(&format!("it is longer than {} MiB, the most that is read", limit >> 20))),
+        _ => Ok(text),
     }
-    String::from_utf8(bytes).map_err(|_| named(&"this is not text"))
 }
 
 /// The results of a text, each as it stands there: itself, or those in a page of ours.

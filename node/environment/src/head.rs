@@ -87,24 +87,25 @@ impl ResultOrigin {
     }
 }
 
-/// A command as others may read it: what a header says may be a secret, also in a line that the
-/// command hands to a shell. Whether it is ours or another tool's does not matter: headers have one
-/// option with all of them.
+/// A command as others may read it: what a header says may be a secret, and so may who is named in a URL before its
+/// host (RFC 3986 section 3.2.1), also in a line that the command hands to a shell. Whether it is ours or another
+/// tool's does not matter: headers have one option with all of them.
 #[must_use]
 pub fn shown_command(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut headers = HeaderWords::default();
     let mut one = |word: String| match headers.take(&word) {
         Some((before, header)) => format!("{before}{}", header_name(header)),
         None if word.contains(char::is_whitespace) => shown_line(&word),
-        None => word,
+        None => shown_urls(&word),
     };
     words.into_iter().map(&mut one).collect()
 }
 
-/// A text of a command, or about it, without what its headers say.
+/// A text of a command, or about it, without what its headers say and without the passwords of its URLs.
 #[must_use]
-pub fn without_headers(text: &str, command: &[String]) -> String {
-    let mut said: Vec<String> = Vec::new();
+pub fn without_secrets(text: &str, command: &[String]) -> String {
+    let passwords = command.iter().flat_map(|word| named_users(word));
+    let mut said: Vec<String> = passwords.map(|(_, user)| password(user).1.to_owned()).collect();
     let mut put = |header: &str| said.extend(header.split_once(':').map(|(_, value)| value.trim().to_owned()));
     let mut headers = HeaderWords::default();
     for word in command {
@@ -121,6 +122,31 @@ pub fn without_headers(text: &str, command: &[String]) -> String {
     said.retain(|value| !value.is_empty());
     said.sort_by_key(|value| core::cmp::Reverse(value.len()));
     said.iter().fold(text.to_owned(), |text, value| text.replace(value, "..."))
+}
+
+/// Who is named in the URLs of a text, before their hosts, with where that begins.
+fn named_users(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    const ENDS: &str = "/?#'\"\\`<>|";
+    text.match_indices("://").filter_map(|(at, mark)| {
+        let rest = &text[at + mark.len()..];
+        let authority = rest.split(|c: char| c.is_whitespace() || ENDS.contains(c)).next()?;
+        Some((at + mark.len(), authority.rsplit_once('@')?.0))
+    })
+}
+
+/// A user, as far as a name stands before the password, and the password: what stands there alone may be one.
+fn password(user: &str) -> (&str, &str) {
+    user.split_once(':').map_or(("", user), |(name, password)| (&user[..=name.len()], password))
+}
+
+/// A text in whose URLs no password stands.
+fn shown_urls(text: &str) -> String {
+    let (mut shown, mut done) = (String::new(), 0);
+    for (at, user) in named_users(text) {
+        shown.extend([&text[done..at], password(user).0, "..."]);
+        done = at + user.len();
+    }
+    shown + &text[done..]
 }
 
 /// Options whose value is a header.
@@ -167,7 +193,7 @@ fn shown_line(line: &str) -> String {
         }
         shown.push_str(space);
     }
-    shown
+    shown_urls(&shown)
 }
 
 /// The words of a shell's line with their quotes, and the space behind each.
@@ -311,12 +337,33 @@ mod tests {
     }
 
     #[test]
+    fn a_url_is_shown_without_its_password() {
+        let shown = |word: &str| shown_command([word.to_owned()]).pop().expect("a word");
+        for (word, wanted) in [
+            ("https://joe:s3:cr@t@10.0.0.2/a@b", "https://joe:...@10.0.0.2/a@b"),
+            ("--url=http://token@host?x=y@z", "--url=http://...@host?x=y@z"),
+            ("http://host/a://b@c", "http://host/a://...@c"),
+            ("http://a:b@c,http://d:e@f", "http://a:...@c,http://d:...@f"),
+            (
+                "curl 'http://joe:secret@host' \"http://[::1]:80/\" http://me:secret@b/",
+                "curl 'http://joe:...@host' \"http://[::1]:80/\" http://me:...@b/",
+            ),
+            ("http://10.0.0.2:80/user:name@host", "http://10.0.0.2:80/user:name@host"),
+            ("joe:secret@host", "joe:secret@host"),
+        ] {
+            assert_eq!(shown(word), wanted);
+        }
+        let told = without_secrets("http://joe:sesame@a/: sesame is wrong", &["http://joe:sesame@a/".to_owned()]);
+        assert_eq!(told, "http://joe:...@a/: ... is wrong");
+    }
+
+    #[test]
     fn what_is_said_of_a_command_has_no_header_of_it() {
         let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let told = "no answer to A: sesame open, nor to sesame";
         let hidden = "no answer to A: ..., nor to ...";
-        assert_eq!(without_headers(told, &words(&["load", "-H", "A: sesame open", "-HB:sesame"])), hidden);
-        assert_eq!(without_headers(told, &words(&["sh", "-c", "wrk -H 'A: sesame open' -H B:sesame"])), hidden);
-        assert_eq!(without_headers(told, &words(&["load", "http://a/"])), told);
+        assert_eq!(without_secrets(told, &words(&["load", "-H", "A: sesame open", "-HB:sesame"])), hidden);
+        assert_eq!(without_secrets(told, &words(&["sh", "-c", "wrk -H 'A: sesame open' -H B:sesame"])), hidden);
+        assert_eq!(without_secrets(told, &words(&["load", "http://a/"])), told);
     }
 }

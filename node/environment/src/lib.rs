@@ -13,7 +13,7 @@ mod interfaces;
 mod likeness;
 mod machine;
 
-pub use head::{ResultKind, ResultOrigin, SCHEMA, shown_command, without_headers};
+pub use head::{ResultKind, ResultOrigin, SCHEMA, shown_command, without_secrets};
 pub use likeness::{Likeness, LikenessRule, Unlike, difference, rule, unlike};
 
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 mod judge;
 
 use ::experiments::experiment::{Experiment, Set};
-use ::experiments::results::{Results, write_whole};
+use ::experiments::results::Results;
 use ::experiments::runner::{self, Outcome};
 use ::experiments::{builtin, compare, report, table};
 use demo::child::Interrupt;
@@ -183,7 +183,7 @@ fn report_of(path: &Path, place: Option<&Path>) -> Result<ExitCode, Failure> {
     let page = match (results::read(path)?.first().map(|one| one.kind), texts.first()) {
         (Some(ResultKind::Demo), Some((_, text))) => demo::report::page(&serde_json::from_str(&whole(text))?),
         (Some(ResultKind::Experiment), _) => report::page(&Results::read(path)?),
-        _ => results::page(&texts)?,
+        _ => results::page_of_files(&texts)?,
     };
     write_page(place, &page).map(|()| ExitCode::SUCCESS)
 }
@@ -260,7 +260,7 @@ pub(crate) fn write_report(folder: &Path, results: &Results) -> Result<(), Failu
 
 /// Writes a page, and says where.
 pub(crate) fn write_page(place: &Path, page: &pages::Page) -> Result<(), Failure> {
-    write_whole(place, &page.render())?;
+    results::write_whole(place, &page.render())?;
     eprintln!("wrote {}", place.display());
     Ok(())
 }

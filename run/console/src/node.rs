@@ -71,7 +71,7 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
             let report = report(&evidence, *role, of)?;
             if let Some(file) = html {
                 let page = results::page_of(&audited(&report, plan)?)?;
-                std::fs::write(file, page.render()).map_err(|why| format!("{}: {why}", file.display()))?;
+                results::write_whole(file, &page.render())?;
                 writeln!(out, "{}", file.display())?;
             } else if plan.json {
                 let value = audited(&report, plan)?;

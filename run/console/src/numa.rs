@@ -61,8 +61,7 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
             write_page(place, &results::page_of(&value)?)?;
         }
         if let Some(place) = &plan.svg {
-            let written = std::fs::write(place, results::topology_svg(&value));
-            written.map_err(|why| format!("cannot write {}: {why}", place.display()))?;
+            results::write_whole(place, &results::topology_svg(&value))?;
         }
         if plan.json {
             writeln!(out, "{value}")?;

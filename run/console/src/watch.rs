@@ -39,9 +39,7 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     let live =
         plan.form == WatchForm::Best && stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal();
     let mut source = Source::open(plan, live)?;
-    let create = |path| File::create(path).map_err(|why| format!("{}: {why}", PathBuf::as_path(path).display()));
-    let file = plan.record.as_ref().map(create).transpose()?;
-    let mut record = file.map(BufWriter::new).zip(plan.record.as_ref());
+    let mut record = begun(plan)?;
     // Not before, nor where lines are read from a file that may be a pipe on which nothing comes: a signal ends
     // the program there.
     let stop = Arc::new(AtomicBool::new(false));
@@ -104,6 +102,14 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     drop(record);
     keep_page(plan)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The recording, made, if there is to be one. Where its page goes is looked at before it.
+fn begun(plan: &WatchPlan) -> Result<Option<(BufWriter<File>, &PathBuf)>, Failure> {
+    plan.html.as_deref().map_or(Ok(()), results::expect_writable)?;
+    let Some(path) = &plan.record else { return Ok(None) };
+    let file = File::create(path).map_err(|why| format!("{}: {why}", path.display()))?;
+    Ok(Some((BufWriter::new(file), path)))
 }
 
 /// A sample's line. At the head of the first one stands what all results have there; what is replayed is of the machine

@@ -1,25 +1,25 @@
 //! Results drawn: as a page, as SVG, and in plain characters.
 
-use super::files::Later;
 use crate::plan::OutputPlan;
 use pages::PagePart;
 use say::Failure;
+use std::path::PathBuf;
 
-/// Files for drawings, which are there before the run.
+/// Where drawings go; that they can be written there was seen before the run.
 #[derive(Debug)]
 pub struct Drawings {
-    svg: Option<Later>,
-    html: Option<Later>,
+    svg: Option<PathBuf>,
+    html: Option<PathBuf>,
 }
 
 impl Drawings {
-    /// Opens or makes those that are asked for.
+    /// Looks at the places of those that are asked for.
     ///
     /// # Errors
     /// If one cannot be written, with its name.
     pub fn prepare(output: &OutputPlan) -> Result<Self, Failure> {
-        let file = |path: &Option<std::path::PathBuf>| path.as_deref().map(Later::prepare).transpose();
-        Ok(Self { svg: file(&output.svg)?, html: file(&output.html)? })
+        [&output.svg, &output.html].into_iter().flatten().try_for_each(|place| results::expect_writable(place))?;
+        Ok(Self { svg: output.svg.clone(), html: output.html.clone() })
     }
 
     /// Draws a result, which is JSON, into them.
@@ -32,8 +32,8 @@ impl Drawings {
             return Ok(());
         }
         let page = results::page(&[("result.json".to_owned(), json.to_owned())])?;
-        svg.map_or(Ok(()), |file| file.write(&pages::svg_page(&page.curves)))?;
-        html.map_or(Ok(()), |file| file.write(&page.render()))
+        svg.map_or(Ok(()), |place| results::write_whole(&place, &pages::svg_page(&page.curves)))?;
+        Ok(html.map_or(Ok(()), |place| results::write_whole(&place, &page.render()))?)
     }
 }
 

@@ -33,51 +33,6 @@ pub fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|why| format!("cannot write {}: {why}", path.display()).into())
 }
 
-/// A file whose content is there after the runs. What it holds is kept until
-/// then.
-#[derive(Debug)]
-pub struct Later {
-    path: PathBuf,
-    file: File,
-    /// Whether there was none: it goes where nothing comes to be in it.
-    made: bool,
-}
-
-impl Drop for Later {
-    fn drop(&mut self) {
-        if self.made {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-impl Later {
-    /// Opens or makes the file.
-    ///
-    /// # Errors
-    /// If it cannot be written, with its name.
-    pub fn prepare(path: &Path) -> Result<Self, Failure> {
-        let made = File::options().write(true).create_new(true).open(path).map(|file| (file, true));
-        let there = || File::options().write(true).create(true).truncate(false).open(path).map(|file| (file, false));
-        let opened = made.or_else(|_| there());
-        let (file, made) = opened.map_err(|why| format!("cannot write {}: {why}", path.display()))?;
-        Ok(Self { path: path.to_owned(), file, made })
-    }
-
-    /// Writes it, in place of what it held.
-    ///
-    /// # Errors
-    /// If it cannot be written, with its name.
-    pub fn write(mut self, text: &str) -> Result<(), Failure> {
-        self.made = false;
-        // A device or a pipe has no length to cut.
-        let regular = self.file.metadata().is_ok_and(|found| found.is_file());
-        let cut = if regular { self.file.set_len(0) } else { Ok(()) };
-        let written = cut.and_then(|()| self.file.write_all(text.as_bytes()));
-        written.map_err(|why| format!("cannot write {}: {why}", self.path.display()).into())
-    }
-}
-
 impl Files {
     /// Makes the files that the plan names. `started` is the wall clock, since
     /// the Unix epoch, and `what` says what is measured.
@@ -158,23 +113,6 @@ mod tests {
         let log = OutputPlan { hdr_log: Some("/dev/full".into()), ..plan() };
         let told = Files::create(&log, Duration::ZERO, "").expect_err("the head does not fit").to_string();
         assert!(told.contains("/dev/full") && told.contains("No space left"), "{told}");
-        assert!(Later::prepare(Path::new("/dev/full")).expect("opens").write("x").is_err());
-    }
-
-    #[test]
-    fn what_is_written_later_is_looked_at_now() {
-        let told = Later::prepare(Path::new("/nowhere/at/all")).expect_err("no folder").to_string();
-        assert!(told.contains("/nowhere/at/all"), "{told}");
-        let path = std::env::temp_dir().join(format!("nearside-later-{}", std::process::id()));
-        std::fs::write(&path, "what was there before").expect("a file");
-        let later = Later::prepare(&path).expect("opens");
-        assert_eq!(std::fs::read_to_string(&path).expect("there"), "what was there before");
-        later.write("new").expect("writes");
-        assert_eq!(std::fs::read_to_string(&path).expect("there"), "new");
-        std::fs::remove_file(&path).expect("it was made");
-        // Where nothing is measured, none is left behind.
-        drop(Later::prepare(&path).expect("opens"));
-        assert!(!path.exists());
     }
 
     fn plan() -> OutputPlan {

@@ -58,7 +58,6 @@ pub use plan::{
 
 use drawn::Drawings;
 use environment::ResultOrigin;
-use files::Later;
 use goal::Goal;
 use host::Layout;
 use report::{exit_reason, render_hgrm, render_json};
@@ -84,7 +83,8 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     // What cannot be written is told before the run, not after it.
-    let hgrm = output.hgrm.as_deref().map(Later::prepare).transpose()?;
+    let hgrm = output.hgrm.clone();
+    hgrm.as_deref().map_or(Ok(()), results::expect_writable)?;
     let drawings = Drawings::prepare(&output)?;
     let mut runner = Runner::new(path, output, &mut load)?;
     let code = match task {
@@ -119,7 +119,7 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
             print::outcome(form, &outcome, &judged, &json)?;
             drawings.write(&json)?;
             if let Some(file) = hgrm {
-                file.write(&render_hgrm(&outcome.report))?;
+                results::write_whole(&file, &render_hgrm(&outcome.report))?;
             }
             let reason = exit_reason(&outcome.report, &judged, outcome.seen.failures, strict);
             if let Some(why) = reason.sentence(&outcome.report) {

@@ -1,7 +1,6 @@
 //! `nearside packet forward`: threads that poll, and what they tell.
 
 use crate::ends::{self, OverLinks};
-use crate::keep::write_whole;
 use crate::load::{made, replay, surroundings};
 use crate::pages::keep_page;
 use crate::published::{ThreadCycles, publish, tell};
@@ -58,7 +57,7 @@ pub fn forward(plan: &ForwardPlan) -> Result<ExitCode, Failure> {
     let (snapshot, lasted) = ends::over(&plan.links, threads, Forwarding { room: &room, signals: &signals })?;
     let value = to_json(plan, &snapshot, ticks, lasted);
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
+        results::write_whole(path, &format!("{value:#}\n"))?;
     }
     keep_page(plan.html.as_deref(), &value)?;
     if plan.json {

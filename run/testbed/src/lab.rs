@@ -11,7 +11,6 @@ pub use between::Device;
 
 use crate::DevicesPlan;
 use crate::child::{own, parse, program};
-use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, made, replay};
 use crate::pages::keep_page;
 use between::Between;
@@ -109,7 +108,7 @@ pub fn lab(plan: &DevicesPlan) -> Result<ExitCode, Failure> {
     }
     // Shown before it is kept: a full disk does not take it away.
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
+        results::write_whole(path, &format!("{value:#}\n"))?;
     }
     keep_page(plan.html.as_deref(), &value)?;
     match rows.iter().find_map(|row| row.missing.as_ref()) {

@@ -3,7 +3,6 @@
 
 use crate::LatencyPlan;
 use crate::clocks::Timed;
-use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, Kept, MISSED, kept, made, nanos, replay, seed, surroundings};
 use crate::pages::keep_page;
 use crate::pause::PauseWatch;
@@ -149,7 +148,8 @@ impl Keeper<'_> {
         self.written_at = now;
         let run = kept(&self.plan.links, self.clock, self.plan.threshold, (self.plan.late_limit, &result));
         let name = self.plan.rates.get(number).copied().map(name).unwrap_or_default();
-        let written = write_whole(&place(folder, number), &told(self.environment, &name, &run, self.plan.late_limit));
+        let written =
+            results::write_whole(&place(folder, number), &told(self.environment, &name, &run, self.plan.late_limit));
         // A disk that is full does not end a run of hours.
         if let Err(why) = written
             && !core::mem::replace(&mut self.complained, true)
@@ -272,7 +272,7 @@ fn keep(plan: &LatencyPlan, environment: &Fingerprint, runs: &[(String, Kept)], 
     keep_page(plan.html.as_deref(), value)?;
     let Some(folder) = &plan.out else { return Ok(()) };
     for (number, (name, run)) in runs.iter().enumerate() {
-        write_whole(&place(folder, number), &told(environment, name, run, plan.late_limit))?;
+        results::write_whole(&place(folder, number), &told(environment, name, run, plan.late_limit))?;
     }
     keep_page(Some(&folder.join(PAGE)), value)
 }

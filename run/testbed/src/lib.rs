@@ -19,14 +19,12 @@
 //! | `rig` | a tester's links and clock, and trials over them |
 //! | `place` | a thread's place: core, real-time policy |
 //! | `published` | what `nearside watch` and `nearside status` are told |
-//! | `keep` | results in files |
 
 mod child;
 mod clocks;
 mod commands;
 mod ends;
 mod forward;
-mod keep;
 mod lab;
 mod latency;
 mod load;
@@ -53,7 +51,7 @@ use packet::search::Goal;
 use packet::spec::ReplaySpec;
 use packet::tester::{Plan, Stream};
 use say::Failure;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -78,6 +76,26 @@ pub enum PacketPlan {
     Sweep(FactorsPlan),
     /// Draw results.
     Report(ReportPlan),
+}
+
+impl PacketPlan {
+    /// The files that are written at the end: the page and the result.
+    fn written(&self) -> [Option<&Path>; 2] {
+        let (html, out) = match self {
+            Self::Forward(plan) => (&plan.html, &plan.out),
+            Self::Load(plan) => (&plan.html, &plan.out),
+            Self::Search(plan) => (&plan.html, &plan.out),
+            Self::Rfc2544(plan) => (&plan.html, &plan.out),
+            Self::Lab(plan) => (&plan.html, &plan.out),
+            Self::Sweep(plan) => (&plan.html, &plan.out),
+            // Theirs is a folder, which is made at the beginning.
+            Self::Latency(plan) => (&plan.html, &None),
+            Self::ZeroLoss(plan) => (&plan.html, &None),
+            // It measures nothing.
+            Self::Report(_) => (&None, &None),
+        };
+        [html.as_deref(), out.as_deref()]
+    }
 }
 
 /// What times a probe's frames, and tagged ones.
@@ -372,6 +390,8 @@ pub struct ReportPlan {
 /// # Errors
 /// What the user is to know.
 pub fn packet(plan: PacketPlan) -> Result<ExitCode, Failure> {
+    // What cannot be written is told before hours of frames, and not after them.
+    plan.written().into_iter().flatten().try_for_each(results::expect_writable)?;
     match plan {
         PacketPlan::Forward(plan) => forward::forward(&plan),
         PacketPlan::Load(plan) => load::load(&plan),

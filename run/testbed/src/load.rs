@@ -2,7 +2,6 @@
 
 use crate::TesterPlan;
 use crate::clocks::Timed;
-use crate::keep::write_whole;
 use crate::pages::keep_page;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use cpu::Clock;
@@ -47,7 +46,7 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     let signals = stop_signals()?;
     // What cannot be written is told before the run, not after it.
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{:#}\n", begun(ResultKind::PacketLoad)))?;
+        results::write_whole(path, &format!("{:#}\n", begun(ResultKind::PacketLoad)))?;
     }
     let mut links = plan.links.clone();
     let mut trial = Plan { seed: seed(plan.seed)?, signature: seed(plan.seed)? as u32, ..plan.plan.clone() };
@@ -82,7 +81,7 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     }
     // Shown before it is kept: a full disk does not take it away.
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
+        results::write_whole(path, &format!("{value:#}\n"))?;
     }
     keep_page(plan.html.as_deref(), &value)?;
     Ok(match () {
@@ -190,7 +189,7 @@ impl<'a> Seen<'a> {
     /// A disk that is full does not end a run of hours.
     fn keep(&mut self, path: &Path, result: &TrialResult) {
         let text = format!("{:#}\n", to_json(self.plan, self.clock, result));
-        if let Err(why) = write_whole(path, &text)
+        if let Err(why) = results::write_whole(path, &text)
             && !core::mem::replace(&mut self.complained, true)
         {
             eprintln!("nearside: the checkpoint was not written, and is tried again: {why}");

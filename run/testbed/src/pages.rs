@@ -1,7 +1,6 @@
 //! Pages of what was measured; `nearside packet report`.
 
 use crate::ReportPlan;
-use crate::keep::write_whole;
 use say::{Failure, eprintln};
 use serde_json::Value;
 use std::path::Path;
@@ -13,7 +12,7 @@ use std::process::ExitCode;
 /// If it cannot be written.
 pub fn keep_page(file: Option<&Path>, result: &Value) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
-    write_whole(file, &results::page_of(result)?.render())?;
+    results::write_whole(file, &results::page_of(result)?.render())?;
     eprintln!("wrote {}", file.display());
     Ok(())
 }
@@ -30,7 +29,7 @@ pub fn report(plan: &ReportPlan) -> Result<ExitCode, Failure> {
     let usual = || plan.files.first().map(|file| file.with_extension("html")).unwrap_or_default();
     let file = plan.out.clone().unwrap_or_else(usual);
     results::refuse_onto(&file, &plan.files.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
-    write_whole(&file, &results::page(&texts)?.render())?;
+    results::write_whole(&file, &results::page_of_files(&texts)?.render())?;
     eprintln!("wrote {}", file.display());
     Ok(ExitCode::SUCCESS)
 }

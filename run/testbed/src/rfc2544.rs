@@ -3,7 +3,6 @@
 use crate::MethodPlan;
 use crate::clocks::Timed;
 use crate::commands;
-use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, begun, made, replay, seed, surroundings};
 use crate::look::Before;
 use crate::pages::keep_page;
@@ -38,7 +37,7 @@ const LEARNING_MILLI: u64 = 1_000_000;
 pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
     let signals = stop_signals()?;
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{:#}\n", begun(ResultKind::Rfc2544)))?;
+        results::write_whole(path, &format!("{:#}\n", begun(ResultKind::Rfc2544)))?;
     }
     let mut links = plan.links.clone();
     let has_latency = plan.settings.tests.contains(&Test::Latency);
@@ -84,7 +83,7 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
     }
     // Shown before it is kept: a full disk does not take it away.
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
+        results::write_whole(path, &format!("{value:#}\n"))?;
     }
     keep_page(plan.html.as_deref(), &value)?;
     Ok(match verdict.word {

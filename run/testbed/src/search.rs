@@ -2,7 +2,6 @@
 //! at the highest rate; a soak.
 
 use crate::SearchPlan;
-use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, made, replay, seed, surroundings};
 use crate::pages::keep_page;
 use crate::pause::PauseWatch;
@@ -70,7 +69,7 @@ pub fn search(plan: &SearchPlan) -> Result<ExitCode, Failure> {
     }
     // Shown before it is kept: a full disk does not take it away.
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
+        results::write_whole(path, &format!("{value:#}\n"))?;
     }
     keep_page(plan.html.as_deref(), &value)?;
     Ok(match verdict.word {

@@ -7,7 +7,6 @@
 
 use crate::FactorsPlan;
 use crate::child::{own, parse, program};
-use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, made, replay, surroundings_of};
 use crate::pages::keep_page;
 use demo::child::Interrupt;
@@ -139,7 +138,7 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     }
     // Shown before it is kept: a full disk does not take it away.
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
+        results::write_whole(path, &format!("{value:#}\n"))?;
     }
     keep_page(plan.html.as_deref(), &value)?;
     match rows.iter().find_map(|row| row.missing.as_ref()) {

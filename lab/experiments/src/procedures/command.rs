@@ -7,7 +7,7 @@ use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
 use crate::runs::{ArmResults, Check, Direction, Figure, Run, RunVerdict};
 use demo::child::{Interrupt, Program};
 use demo::scratch::Scratch;
-use environment::without_headers;
+use environment::without_secrets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -186,7 +186,7 @@ impl Procedure for Command {
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
         let side = &self.settings.arms[arm];
         // It is kept, and a program that complains may repeat what it was given.
-        self.measure(side, setting).map_err(|why| without_headers(&why.to_string(), &side.command).into())
+        self.measure(side, setting).map_err(|why| without_secrets(&why.to_string(), &side.command).into())
     }
 }
 

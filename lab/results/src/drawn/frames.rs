@@ -11,7 +11,7 @@ use ::packet::trial::{LaneResult, LatencyDistribution};
 use ::packet::verdict::spoilt;
 use figures::{grouped, share};
 use pages::{Axis, AxisScale, Chart, Page, PagePart, PageTable, Series};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Bins of a frequency curve.
@@ -23,10 +23,9 @@ const LATE_LIMIT: f64 = 0.001;
 /// The runs of results.
 pub fn runs(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
     let mut runs: Vec<(String, Kept)> = Vec::new();
-    for ReadResult { known, whole, .. } in all {
+    for (ReadResult { known, whole, .. }, told) in all.iter().zip(names(all)) {
         let found = packet::runs(known.kind, whole).map_err(|why| ResultError(format!("{}: {why}", known.name)))?;
-        let stem = Path::new(&known.name).file_stem().unwrap_or_default().to_string_lossy();
-        let before = if all.len() > 1 { format!("{stem}: ") } else { String::new() };
+        let before = if all.len() > 1 { format!("{told}: ") } else { String::new() };
         let name = |name: String| if name.is_empty() { "the trial".to_owned() } else { name };
         runs.extend(found.into_iter().map(|(own, kept)| (format!("{before}{}", name(own)), kept)));
         page.figure(expected("What was expected", list(whole, "/expectations"), "/expectation", "NOT MET"));
@@ -51,6 +50,17 @@ pub fn runs(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
     });
     curves(page, &runs);
     Ok(())
+}
+
+/// Names of results that tell them apart: of their files as little as does, and a number where one is there twice.
+fn names(all: &[ReadResult]) -> Vec<String> {
+    let stem =
+        |one: &ReadResult| Path::new(&one.known.name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let whole = |one: &ReadResult| one.known.name.clone();
+    let numbered = all.iter().enumerate().map(|(at, one)| format!("{} ({})", one.known.name, at + 1)).collect();
+    let are_apart = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    let shorter = [all.iter().map(stem).collect(), all.iter().map(whole).collect()];
+    shorter.into_iter().find(are_apart).unwrap_or(numbered)
 }
 
 /// Why a run does not count, if it does not.
@@ -103,7 +113,7 @@ fn curves(page: &mut Page, runs: &[(String, Kept)]) {
     let bins = |(name, counts, latency): &(String, bool, &LatencyDistribution)| {
         Series::new(name, bins(latency, from, step)).counting(*counts).of_bins(step.exp())
     };
-    let samples = Axis { scale: AxisScale::Logarithmic, ..Axis::counts("samples, in steps of equal ratio") };
+    let samples = Axis { scale: AxisScale::Logarithmic, ..Axis::whole("samples, in steps of equal ratio") };
     let bins = drawn.iter().map(bins).collect();
     page.curve(Chart::new("Samples by latency", Axis::times("latency"), samples, bins));
 }

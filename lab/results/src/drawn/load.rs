@@ -49,15 +49,20 @@ pub fn load(page: &mut Page, whole: &Value) {
     for (caption, path) in
         [("Answers by status", "/statuses"), ("Calls by grpc-status", "/grpc"), ("What failed", "/errors")]
     {
-        let mut counts = object(caption, whole, path);
-        counts.rows.retain(|row| row[1] != "0");
-        page.figure(counts);
+        page.figure(happened(caption, whole, path));
     }
     let shares = list(whole, "/percentiles").iter().filter_map(|one| Some((one[0].as_f64()?, one[1].as_f64()?)));
     let series = Series::by_share("request due to answered", shares, samples, number(whole, "/latency/max_ns"));
     page.curve(Chart::by_percentile("Latency by percentile", vec![series.counting(page.head.verdict.counts())]));
     page.tell(values("The run", THE_RUN, whole));
     page.tell(object("What was asked for", whole, "/setup"));
+}
+
+/// Counts of an object, of what there was.
+fn happened(caption: &str, whole: &Value, path: &str) -> PageTable {
+    let mut counts = object(caption, whole, path);
+    counts.rows.retain(|row| row[1] != "0");
+    counts
 }
 
 /// Of a request that is shown apart.
@@ -110,8 +115,10 @@ pub fn found(page: &mut Page, whole: &Value) {
     let y = Axis::times("latency: the median run, from the least to the most");
     let series = [("p50", "/p50_ns"), ("p99", "/p99_ns"), ("p99.9", "/p999_ns")].map(|(name, path)| line(name, path));
     page.curve(Chart::new("Latency over load", x.clone(), y, series.into()));
-    let asked = curve("asked for", points, ["/rate", "/rate"], |_| true);
-    let series = vec![line("answered", "/achieved"), asked];
+    let answered = line("answered", "/achieved");
+    // Beside nothing that was measured it would look like what was.
+    let asked = (!answered.points.is_empty()).then(|| curve("asked for", points, ["/rate", "/rate"], |_| true));
+    let series = [answered].into_iter().chain(asked).collect();
     page.curve(Chart::new("Answered over load", x, Axis::counts("responses/s"), series));
     let runs = |point: &Value| {
         let trials = list(point, "/trials").iter();
@@ -145,7 +152,7 @@ fn is_void(trial: &Value) -> bool {
     !trial["spoilt"].is_null() && trial["met"] != true
 }
 
-const ROW: &str = "threads: procs count; connections: connections count; rate: rps_avg /s; best interval: rps_max /s; \
+const ROW: &str = "load: load; rate: rps_avg /s; best interval: rps_max /s; \
                    p50: lat50_ns ns; p90: lat90_ns ns; p99: lat99_ns ns; max: latmax_ns ns; \
                    client CPU: cpu_client/all share; its system: cpu_client/system share; \
                    server CPU: cpu_server/all share; its system: cpu_server/system share; errors: errors count";
@@ -153,7 +160,12 @@ const ROW: &str = "threads: procs count; connections: connections count; rate: r
 /// Loads by connections and threads.
 pub fn sweep(page: &mut Page, whole: &Value) {
     // Rows of earlier versions do not tell how many samples they are of.
-    let sound = |row: &Value| row["samples"].as_f64().map_or_else(|| row.clone(), |samples| sound_of(row, samples));
+    let sound = |row: &Value| {
+        let mut sound = row["samples"].as_f64().map_or_else(|| row.clone(), |samples| sound_of(row, samples));
+        // A row is named by all that tells it from the others.
+        sound.as_object_mut().into_iter().for_each(|sound| _ = sound.insert("load".to_owned(), setting(row).into()));
+        sound
+    };
     let rows: Vec<Value> = list(whole, "/rows").iter().map(sound).collect();
     let rows = rows.as_slice();
     let counts = |row: &Value| row["trust"] != "no";
@@ -259,20 +271,21 @@ pub fn streams(page: &mut Page, whole: &Value) {
         page.figure(values("In seconds that do not count", STREAM_DISTURBED, whole));
     }
     page.figure(distributions("How far from the rate", OFF, at(whole, OFF_BY)));
-    for (caption, path) in [("Seconds", "/counted"), ("What failed", "/errors")] {
-        page.figure(object(caption, whole, path));
-    }
+    page.figure(object("Seconds", whole, "/counted"));
+    page.figure(happened("What failed", whole, "/errors"));
     page.figure(values("", "the last failure: failure", whole));
     let valid = page.head.verdict.counts();
-    let mut chart = |title: &str, unit: &str, name: &str, of: &dyn Fn(&Value) -> Option<f64>| {
+    let mut chart = |title: &str, y: Axis, name: &str, of: &dyn Fn(&Value) -> Option<f64>| {
         let point = |(at, one): (usize, &Value)| Some((at as f64 + 1.0, of(one)?, valid && one["left_out"].is_null()));
         let line = Series::new(name, list(whole, "/seconds").iter().enumerate().filter_map(point));
         let seconds = Axis::new("until, s", AxisScale::Near, digits);
-        page.curve(Chart::new(title, seconds, Axis::counts(unit), vec![line]));
+        page.curve(Chart::new(title, seconds, y, vec![line]));
     };
     let bits = |one: &Value| Some(8.0 * number(one, "/bytes").unwrap_or(0.0));
-    chart("Received, second by second", "bit/s", "received by streams that were under way", &bits);
-    chart("Streams behind what was due", "streams", "streams behind", &|one| number(one, "/late"));
+    let received = Axis::counts("bit/s");
+    chart("Received, second by second", received, "received by streams that were under way", &bits);
+    let late = |one: &Value| number(one, "/late");
+    chart("Streams behind what was due", Axis::whole("streams"), "streams behind", &late);
     page.figure(table("Interfaces", CARRIED, list(whole, "/carried")));
     page.tell(values("The generator", OWN, whole));
     page.tell(object("What was asked for", whole, "/setup"));

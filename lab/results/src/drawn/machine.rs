@@ -17,6 +17,9 @@ const CAUSE: &str = "cause: cause; gaps: gaps count; parts: parts count; time: n
 
 const WORST: &str = "at, s: at_seconds digits; long: nanos ns; it went to: cause";
 
+/// From a row of a histogram of gaps to the next, at most: they begin at 1, 2 and 5 times powers of ten.
+const NOISE_STEP: f64 = 2.5;
+
 /// What takes busy cores' time.
 pub fn noise(page: &mut Page, whole: &Value) {
     let cores = list(whole, "/cores");
@@ -47,9 +50,9 @@ pub fn noise(page: &mut Page, whole: &Value) {
     }
     let line = |core: &Value| {
         let name = format!("core {}", text(core, "/core"));
-        curve(name, list(core, "/histogram"), ["/from_nanos", "/gaps"], |_| true).of_bins(2.0)
+        curve(name, list(core, "/histogram"), ["/from_nanos", "/gaps"], |_| true).of_bins(NOISE_STEP)
     };
-    let gaps = Axis { scale: AxisScale::Logarithmic, ..Axis::counts("gaps") };
+    let gaps = Axis { scale: AxisScale::Logarithmic, ..Axis::whole("gaps") };
     let lines = cores.iter().map(line).collect();
     page.curve(Chart::new("Gaps by their length", Axis::times("how long, from"), gaps, lines));
     let sources = list(whole, "/sources").iter().map(|one| vec![text(one, "/name"), text(one, "/sight")]);

@@ -5,8 +5,11 @@ use crate::comparison::{FigureCompared, MARGIN, SidesCompared};
 use crate::measurement::{KnownResult, Worth};
 use crate::read::{SIDES, whole_of};
 use environment::{Fingerprint, ResultOrigin};
-use pages::{Bar, Page, PageHead, PagePart, PageTable, quoted};
+use pages::{Bar, Page, PageHead, PagePart, PageTable};
 use serde_json::Value;
+
+/// What is said of a comparison in the place of a verdict.
+pub const NO_VERDICT: &str = "No verdict: figures that do not count, or of sides that are not alike, decide nothing";
 
 /// The page of a comparison, with the results of both sides in it, as they stand in `texts`.
 #[must_use]
@@ -24,45 +27,37 @@ pub fn compared(
     let mut verdict =
         worst.map_or_else(|| super::not_judged("there is nothing to compare"), |(one, whole)| verdict(one, whole));
     verdict.reasons = sides.doubts.clone();
-    if let Some(why) = sides.undecided() {
-        if verdict.word == Worth::Complete.word() {
-            verdict.word = Worth::Partial.word().to_owned();
-        }
-        if !verdict.reasons.contains(&why) {
-            verdict.reasons.push(why);
-        }
-    }
+    sides.undecided().into_iter().for_each(|why| verdict.lacks(why));
     verdict.unless_alike(unlike.iter().map(ToString::to_string));
+    let counts = verdict.counts();
     let names = |side: &[KnownResult]| side.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
     let mut page = Page::new(PageHead {
         title: format!("Compared: {}", sides.kind.command()),
         of: format!("{} (before) and {} (after)", names(before), names(after)),
         made: origin.made,
         verdict,
-        answer: sides.summary(),
+        answer: if counts { sides.summary() } else { vec![NO_VERDICT.to_owned()] },
         command: origin.command,
         machine: after.iter().find_map(|one| one.machine.as_ref()).map_or_else(Vec::new, Fingerprint::told),
     });
-    let word = |one: &FigureCompared| {
-        one.verdict.clone().filter(|_| one.interval.is_some()).unwrap_or_else(|| "too few runs to tell".to_owned())
+    let word = |one: &FigureCompared| match &one.verdict {
+        _ if !counts => "does not count".to_owned(),
+        Some(word) if one.interval.is_some() => word.clone(),
+        _ => "too few runs to tell".to_owned(),
     };
     let row = |one: &FigureCompared| [vec![sides.name(one)], one.shown().into(), one.factors().into()].concat();
     let rows = sides.figures.iter().map(row);
     let table =
         PageTable::new("After ÷ before, medians of the runs", &["figure", "before", "after", "ratio", "95 % interval"]);
     page.figure(table.with(rows).judged(sides.figures.iter().map(word)));
-    let counts = page.head.verdict.counts();
     let bar = |one: &FigureCompared| Some(Bar { counts, ..Bar::ratio(sides.name(one), one.ratio, one.interval, "")? });
     let bars: Vec<Bar> = sides.figures.iter().filter_map(bar).collect();
     page.curve(PageTable::ratios("After ÷ before", &bars, Some((1.0 - MARGIN, 1.0 + MARGIN))));
     page.figure(PagePart::List(differs.iter().map(|one| format!("differs: {one}")).collect()));
-    let side = |at: usize| SIDES[usize::from(at >= before.len())];
-    let row = |(at, (one, whole)): (usize, (&KnownResult, &Value))| {
-        let head = super::head("", one, whole);
-        vec![one.name.clone(), side(at).to_owned(), head.when(), quoted(&head.command), head.verdict.word]
+    let of_side = |(at, (one, whole)): (usize, (&KnownResult, &Value))| {
+        (format!("{}: {}", SIDES[usize::from(at >= before.len())], one.name), super::head("", one, whole))
     };
-    let rows = all().enumerate().map(row);
-    page.tell(PageTable::new("The results", &["result", "side", "when", "again", "verdict"]).with(rows));
+    page.tell(super::runs("The results", all().enumerate().map(of_side)));
     for (stem, texts) in SIDES.into_iter().zip(texts) {
         page.results.extend(super::named(sides.kind, stem, texts));
     }

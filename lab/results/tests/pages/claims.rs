@@ -28,6 +28,104 @@ fn zeros_of_what_was_not_measured_are_no_figures() {
     assert!(!text.contains("the longest 0") && !text.contains(">0 gaps"), "{text}");
 }
 
+/// A line of what was asked for, alone, would look like what was answered.
+#[test]
+fn what_was_asked_for_is_drawn_beside_what_was_answered_alone() {
+    let drawn = |counted: u64| {
+        let trial = json!({
+            "achieved": 990.0, "met": false, "p50_ns": 5, "sifted": { "counted": counted, "slices": 9 },
+            "spoilt": { "by": "disturbed" },
+        });
+        let found = json!({ "told": ["INVALID"], "found": { "points": [{ "rate": 1_000.0, "trials": [trial] }] } });
+        page(&with(head("find-max", "INVALID", &["spoilt"]), found)).render()
+    };
+    assert!(!drawn(0).contains("Answered over load"));
+    assert!(drawn(4).contains("Answered over load") && drawn(4).contains(">asked for</text>"));
+}
+
+/// Rows of the listener's histogram begin at 1, 2 and 5 times powers of ten: each is beside the next.
+#[test]
+fn gaps_of_rows_beside_each_other_are_joined_and_no_others() {
+    let mut whole = noise("x");
+    let rows = [2_000, 5_000, 10_000, 20_000, 50_000, 500_000].map(|from| json!({ "from_nanos": from, "gaps": 3 }));
+    whole["cores"][0]["histogram"] = json!(rows);
+    let text = page(&whole).render();
+    let drawing = text.split("<svg").nth(1).and_then(|rest| rest.split("</svg>").next()).expect("a chart");
+    let points = drawing.split("<polyline").skip(1).filter_map(|one| one.split('"').nth(3));
+    // One by itself is a dot, which is drawn as a line of two.
+    assert_eq!(points.map(|points| points.split(' ').count()).collect::<Vec<_>>(), [5, 2], "{drawing}");
+}
+
+#[test]
+fn a_line_that_nobody_knows_is_not_told() {
+    let size = json!({ "size": 64, "condition": "plain", "theoretical": 1e6, "sendable": 1e6, "fails": [] });
+    let told = |rate: Value| {
+        let rest = json!({ "settings": { "line_rate": rate }, "results": [size], "latency_definition": "" });
+        page(&with(head("rfc2544", "PARTIAL", &["no line rate"]), rest)).render()
+    };
+    assert!(!told(Value::Null).contains("the line, plain") && !told(Value::Null).contains(">line</th>"));
+    assert!(told(json!(1e10)).contains("the line, plain") && told(json!(1e10)).contains(">line</th>"));
+}
+
+/// Of one name in two folders, of two files of one stem, and of one file twice.
+#[test]
+fn runs_over_each_other_are_told_apart() {
+    let shown = |names: [&str; 2]| {
+        let files = names.map(|name| (name.to_owned(), interrupted("probe").to_string()));
+        let page = results::page(&files).expect("a page");
+        let of = |part: &PagePart| if let PagePart::Heading(text) = part { Some(text.clone()) } else { None };
+        page.figures.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(["x/one.json", "x/two.json"]), ["one: the trial", "two: the trial"]);
+    assert_eq!(shown(["a/run.json", "b/run.json"]), ["a/run.json: the trial", "b/run.json: the trial"]);
+    assert_eq!(shown(["run.json", "run.html"]), ["run.json: the trial", "run.html: the trial"]);
+    assert_eq!(shown(["run.json", "run.json"]), ["run.json (1): the trial", "run.json (2): the trial"]);
+    let two = ["a.json", "b.json"].map(|name| (name.to_owned(), interrupted("probe").to_string()));
+    assert!(results::page(&two).expect("a page").head.command.is_empty(), "neither made both");
+    assert!(!results::page_of_files(&two).expect("a page").head.command.is_empty());
+    assert_eq!(results::page_of_files(&two[..1]).expect("a page").head.command[0], "nearside");
+}
+
+/// Counts look alike wherever they stand; a seed is given again as it is.
+#[test]
+fn counts_are_grouped_and_whole_numbers_have_no_point() {
+    let setup = json!({ "host": "h", "path": "/", "targets": [], "rate": 5_000_000, "share": 1.0, "seed": 123_456 });
+    let rest = json!({ "setup": setup, "statuses": { "success": 33_223, "failed": 0 } });
+    let text = page(&with(load(12.0, "COMPLETE", &[]), rest)).render();
+    for part in [">33,223</td>", ">5,000,000</td>", ">1</td>", ">123456</td>"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn failures_that_did_not_happen_are_not_listed() {
+    let rest = json!({ "setup": { "streams": 1, "rate": 5 }, "errors": { "connects": 0, "lost": 2 } });
+    let text = page(&with(head("streams", "PARTIAL", &["lost"]), rest)).render();
+    assert!(text.contains(">lost</th>") && !text.contains(">connects</th>"), "{text}");
+}
+
+/// However large the difference looks.
+#[test]
+fn of_sides_that_do_not_count_no_verdict_is_told() {
+    let shown = |word: &str, host: &str| {
+        let side = |name: &str, rate: f64, host: &str| {
+            let mut whole = load(rate, word, &["the generator was the limit"]);
+            whole["setup"]["path"] = json!(host);
+            let one = results::read_text(name, &whole.to_string()).expect("a result");
+            (vec![one; 5], vec![whole.to_string(); 5])
+        };
+        let ((old, before), (new, after)) = (side("a", 1e5, "/"), side("b", 2e5, host));
+        let sides = SidesCompared::of(&old, &new).expect("of one kind");
+        results::page_of_sides(&sides, (&old, &new), ResultOrigin::default(), [before, after]).render()
+    };
+    let sound = shown("COMPLETE", "/");
+    assert!(sound.contains(">faster: rate; received</p>") && sound.contains(">faster</td>"), "{sound}");
+    for void in [shown("INVALID", "/"), shown("COMPLETE", "/other")] {
+        assert!(void.contains(">No verdict: ") && void.contains(">does not count</td>"), "{void}");
+        assert!(!void.contains(">faster"), "{void}");
+    }
+}
+
 /// A recording of machine time at 100 % for a second and at 0 % for three, with its head or without.
 #[test]
 fn a_recording_is_of_its_own_machine_and_its_means_are_over_time() {

@@ -4,7 +4,7 @@
 mod claims;
 
 use environment::ResultOrigin;
-use pages::{Page, results_in};
+use pages::{Page, PagePart, results_in};
 use results::SidesCompared;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -287,7 +287,9 @@ fn a_thousand_rows_are_folded_and_all_there() {
     };
     let rows: Vec<Value> = (1..=1_000).map(row).collect();
     let text = page(&with(head("load-sweep", "INVALID", &["one row"]), json!({ "rows": rows }))).render();
-    assert!(text.contains("<summary>Loads: 1,000 rows</summary>") && text.contains(">1,000</td>"));
+    assert!(
+        text.contains("<summary>Loads: 1,000 rows</summary>") && text.contains(">1,000 connections and 2 threads</th>")
+    );
     assert!(text.contains("at most 11.0 k requests/s, with 1,000 connections and 2 threads"), "{text}");
     let drawings: usize =
         text.split("<svg").skip(1).map(|drawing| drawing.split("</svg>").next().map_or(0, str::len)).sum();
@@ -481,7 +483,7 @@ fn an_invalid_side_that_is_not_alike_is_both() {
     assert!(at("<strong>INVALID, NOT ALIKE</strong>") < at("before.json is INVALID"), "{text}");
     assert!(at("before.json is INVALID") < at("load: arrival") && text.contains("open: spacing: even"), "{text}");
     assert!(!text.split("<h2>").nth(1).expect("figures").contains("{&quot;"));
-    assert!(text.contains("<caption>The results</caption>") && text.contains(">before</td>"), "{text}");
+    assert!(text.contains("<caption>The results</caption>") && text.contains(">before: before.json</th>"), "{text}");
 }
 
 /// A page of two sides is read as two, and nothing is written onto what it is made of.

@@ -23,6 +23,7 @@ const INTERRUPTED: u8 = 130;
 /// # Errors
 /// If a core cannot be had, or something cannot be written.
 pub fn noise(out: &mut impl Write, asked: &NoisePlan, json: bool) -> Result<ExitCode, Failure> {
+    asked.html.as_deref().map_or(Ok(()), results::expect_writable)?;
     let file = match &asked.gaps {
         Some(path) => Some(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?),
         None => None,

@@ -2,7 +2,6 @@
 //! killed.
 
 use super::*;
-use crate::keep::write_whole;
 use packet::kept::Kept;
 use packet::tester::fill;
 use wire::Time;
@@ -57,7 +56,7 @@ fn eight_hours_lose_no_record_whenever_the_process_is_killed() {
             let clock = packet::kept::Clock { told: String::new() };
             let (command, links) = (Vec::new(), Vec::new());
             let kept = Kept { command, complete: false, clock, links, threshold_ns: 0, late_limit: None, result };
-            write_whole(&path, &serde_json::to_string(&kept).expect("JSON")).expect("written");
+            results::write_whole(&path, &serde_json::to_string(&kept).expect("JSON")).expect("written");
         }
         // Killed at any moment: what the file has is whole, and no older than two checkpoints.
         if checkpoints > 0 && now.is_multiple_of(977_000_000) {
