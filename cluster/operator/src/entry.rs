@@ -355,7 +355,8 @@ impl Entry {
     fn on_refusal(&mut self, ask: &EntryAsk, why: &ApiError, moment: Moment) -> Told {
         let may_pass = why.may_pass();
         let pause = if may_pass { self.pause } else { REFUSED_PAUSE };
-        self.pause = (self.pause * 2).min(PAUSES.1);
+        // A server that refuses answers: what is asked next need not wait for it.
+        self.pause = if may_pass { (self.pause * 2).min(PAUSES.1) } else { PAUSES.0 };
         self.due = moment.now + pause;
         let is_gone = why.is_missing() || why.is_conflict();
         match ask {
