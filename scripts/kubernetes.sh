@@ -93,9 +93,20 @@ identity() { # name, user, group
     cat >"$folder/$1.conf" <<END
 apiVersion: v1
 kind: Config
-clusters: [{name: here, cluster: {server: "https://198.18.0.1", certificate-authority: $keys/ca.crt}}]
-users: [{name: $1, user: {token: $token}}]
-contexts: [{name: here, context: {cluster: here, user: $1}}]
+clusters:
+- name: here
+  cluster:
+    server: https://198.18.0.1:443
+    certificate-authority: $keys/ca.crt
+users:
+- name: $1
+  user:
+    token: $token
+contexts:
+- name: here
+  context:
+    cluster: here
+    user: $1
 current-context: here
 END
     chmod 600 "$folder/$1.conf" "$keys/tokens.csv"

@@ -41,14 +41,14 @@ in_cluster() { nsenter --net=/run/netns/nearside-cp "$@"; }
 kube() { in_cluster kubectl --kubeconfig "$cluster/admin.conf" "$@"; }
 get() { kube get -n load "$@" 2>/dev/null; }
 
-# Until a command succeeds, for a minute.
+# Until a command succeeds, for two minutes.
 until_it() { # what, command
     what=$1
     shift
     tries=0
     until "$@" >/dev/null 2>&1; do
         tries=$((tries + 1))
-        [ $tries -lt 300 ] || { dump; fail "in vain: $what"; }
+        [ $tries -lt 600 ] || { dump; fail "in vain: $what"; }
         sleep 0.2
     done
 }
@@ -211,7 +211,7 @@ case_deleted_pod() {
 }
 
 case_no_image() {
-    spec no-image 5s >"$work/no-image.yaml"
+    spec no-image 5s "  prepareWithin: 120s" >"$work/no-image.yaml"
     code=0
     in_cluster "$program" cluster run "$work/no-image.yaml" --kubeconfig "$cluster/admin.conf" --namespace load \
         --image nearside.invalid/nearside:1 --quiet >"$work/said" 2>&1 || code=$?
