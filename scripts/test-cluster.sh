@@ -188,6 +188,15 @@ case_measured() {
     [ "$(jq .workers.measured "$work/result")" = 4 ] || fail "$(jq -c .workers "$work/result")"
     counts_agree measured "$work/result"
     nothing_left
+    # As processes of this machine the same test has a result of the same form.
+    in_cluster "$program" cluster run "$work/measured.yaml" --local --quiet --json >"$work/local" 2>"$work/said" ||
+        fail "with --local: $(cat "$work/said")"
+    # Of the machine each says what there is, and of its ports where the load goes over one.
+    for one in local result; do
+        jq -c 'del(.environment, .carried) | paths | select(all(type == "string"))' "$work/$one" |
+            sort >"$work/$one.fields"
+    done
+    diff "$work/local.fields" "$work/result.fields" >&2 || fail "results of pods and processes differ in form"
     echo "   $(seen measured) requests, as many as workers counted; skew $(jq -c .workers.skew "$work/result")"
 }
 
@@ -291,13 +300,16 @@ case_operator_killed() {
     installed
     spec operator-killed 30s | kube apply -n load -f - >/dev/null
     until_it "load" begun operator-killed
-    first=$(get pods -l app.kubernetes.io/component=operator -o name)
-    # Another pod takes its place, with another address.
-    kube delete -n load "$first" --grace-period=0 --force >/dev/null 2>&1
+    first=$(address)
+    # Another pod takes its place, with another address, which workers find by the operator's name.
+    kube delete -n load pods -l app.kubernetes.io/component=operator --grace-period=0 --force >/dev/null 2>&1
     passed operator-killed
-    [ "$(get pods -l app.kubernetes.io/component=operator -o name)" != "$first" ] || fail "the same operator"
+    [ "$(address)" != "$first" ] || fail "the next operator has the address of the first: $first"
     kube delete -n load loadtest/operator-killed >/dev/null
 }
+
+# Where the operator is.
+address() { get pods -l app.kubernetes.io/component=operator -o jsonpath='{.items[*].status.podIP}'; }
 
 case_node_killed() {
     kill_node() {
