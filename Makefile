@@ -46,7 +46,7 @@ ENGINE ?= $(shell command -v docker || command -v podman || echo docker)
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build try install uninstall deb image test-deb test-image demo test test-vm bench soak
+.PHONY: help build try install uninstall deb image test-deb test-image test-cluster demo test test-vm bench soak
 .PHONY: fuzz-libfuzzer format lint xtask without-dpdk tidy deny audit rfc man docs
 
 help: ## say what there is
@@ -89,6 +89,12 @@ test-deb: deb ## install the package in a copy of this machine: serve, rotate lo
 test-image: ## build both images with the program that is built, run them, reload, stop
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@$(SUDO) scripts/test-image.sh $(NEARSIDE) || [ $$? = 77 ]
+
+# Its first run builds Kubernetes, which takes 16 processor minutes and a module proxy, and is kept.
+test-cluster: ## run loads by pods of a Kubernetes of two nodes on this machine; kill workers, a node, controllers
+	@scripts/need.sh cluster
+	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
+	@$(SUDO) scripts/test-cluster.sh $(NEARSIDE) || [ $$? = 77 ]
 
 demo: ## measure Nearside versus nginx: two tables, and out/demo/report.html
 	@scripts/need.sh demo
@@ -188,6 +194,7 @@ soak: build xtask ## all tests on a busy machine (ROUNDS) and on one core, resta
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
 		"the same of tests in a cluster|NEARSIDE_SEEDS=$(SEEDS) $(CARGO) test -q --locked -p control -p reconcile" \
+		"the same of their operator|NEARSIDE_SEEDS=$(SEEDS) $(CARGO) test -q --locked -p operator" \
 		"what intervals are worth|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \
 		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
 		"the same where they speak HTTP/2|$(RUN) --package sim -- --upstream-faults 10000 --http2" \

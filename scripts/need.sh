@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing on Debian and says so.
 #
-#   scripts/need.sh build|dpdk|test|demo|bench|vm|deb|libfuzzer
+#   scripts/need.sh build|dpdk|test|demo|bench|vm|cluster|deb|libfuzzer
 #
 # As root with apt-get, otherwise through sudo, otherwise it names the packages
 # and fails; for the demo, which can do without, it goes on. Where a suitable
@@ -108,6 +108,22 @@ want_vm() {
     want cyclictest rt-tests
 }
 
+# What scripts/kubernetes.sh makes a cluster of; Kubernetes itself it builds, with a Go that Debian 12 has not.
+want_cluster() {
+    want_build
+    want etcd etcd-server
+    want containerd containerd
+    want runc runc
+    [ -x /usr/lib/cni/bridge ] || add containernetworking-plugins
+    want kubectl kubernetes-client
+    want jq jq
+    want curl curl
+    want openssl openssl
+    want python3 python3
+    want ip iproute2
+    want unshare util-linux
+}
+
 # clang, and libFuzzer, which Debian has in a package beside it. Any version
 # does: what the compiler tells libFuzzer has been the same for years.
 want_libfuzzer() {
@@ -124,9 +140,10 @@ case "${1:-}" in
     test) want_build; want_test ;;
     bench) want_bench ;;
     vm) want_build; want_vm ;;
+    cluster) want_cluster ;;
     deb) want dpkg-deb dpkg; want readelf binutils; want logrotate logrotate; want lintian lintian ;;
     libfuzzer) want_build; want_libfuzzer ;;
-    *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm|deb|libfuzzer" >&2; exit 2 ;;
+    *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm|cluster|deb|libfuzzer" >&2; exit 2 ;;
 esac
 
 [ -n "$packages" ] || exit 0

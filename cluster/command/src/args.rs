@@ -54,6 +54,24 @@ pub enum Command {
     Operate(OperateArgs),
     /// Print the objects of Kubernetes that the operator is: for kubectl apply -f -
     Install(InstallArgs),
+    /// Compare audits of many nodes: which are alike, which are not and in what, and what changed
+    Audits(AuditsArgs),
+}
+
+/// What `audits` is asked to do.
+#[derive(Args)]
+pub struct AuditsArgs {
+    /// What nearside node audit --json printed on each node, in a file named after the node
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required = true)]
+    pub audits: Vec<PathBuf>,
+
+    /// Say what changed since earlier audits, in files of the same names in this folder
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub before: Option<PathBuf>,
+
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What `operate` is asked to do.

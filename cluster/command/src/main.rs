@@ -7,6 +7,7 @@
 //! | `running` | a test that runs |
 //! | `operate` | the tests of a namespace, resident |
 //! | `install` | what installs that |
+//! | `audits` | audits of many nodes, compared |
 //! | `render` | a test as the objects of Kubernetes that it would be |
 //! | `opened` | a test's file |
 //! | `workers` | workers, wherever they are |
@@ -17,6 +18,7 @@
 //! | `shown` | what is printed |
 
 mod args;
+mod audits;
 mod cluster;
 mod install;
 mod listen;
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         args::Command::Run(asked) => run::run(&asked),
         args::Command::Render(asked) => render::render(&asked),
         args::Command::Operate(asked) => operate::operate(&asked),
+        args::Command::Audits(asked) => audits::compare(&asked),
         args::Command::Install(asked) => install::print_objects(&asked),
     };
     say::end(done, |why| eprintln!("nearside: {why}"))

@@ -214,7 +214,7 @@ impl<M> Control<M> {
             Peer::Unknown { until } => Some(*until),
             Peer::Worker(_) => None,
         });
-        let told = self.seats.iter().filter_map(|seat| Some(seat.told.filter(|_| is_untold(seat))? + TELL_EVERY));
+        let told = self.seats.iter().filter_map(|seat| Some(seat.told.filter(|_| seat.is_untold())? + TELL_EVERY));
         let seats = self.seats.iter().map(Seat::next_deadline);
         seats.chain(peers).chain(told).fold(phase, Time::min)
     }
@@ -358,14 +358,13 @@ impl<M> Control<M> {
         let faults = part.faults.clone();
         seat.standing = Standing::Ended;
         seat.part = Some(part);
-        for (kind, what) in faults {
-            self.note(worker, kind, what);
-        }
         if let Phase::Loading { start, .. } = self.phase
             && now + EARLY_TOLERANCE < start + self.rules.load
         {
-            let early = (start + self.rules.load).since(now).as_secs_f64();
-            self.note(worker, ProblemKind::OutOfStep, format!("its load ended {early:.1} s before its time"));
+            seat.early = Some((now, (start + self.rules.load).since(now)));
+        }
+        for (kind, what) in faults {
+            self.note(worker, kind, what);
         }
     }
 }
@@ -416,6 +415,7 @@ impl<M> Control<M> {
             return;
         }
         self.find_lost(now);
+        self.find_early(true, now);
         self.probe(now);
         match self.phase {
             Phase::Preparing { until } => self.settle_preparing(until, now),
@@ -430,15 +430,33 @@ impl<M> Control<M> {
     }
 
     fn find_lost(&mut self, now: Time) {
-        // One whose way is broken when the test ends anyway has not failed for that.
-        let ends = matches!(self.phase, Phase::Ending { .. });
+        // One whose way is broken when the test ends anyway has not failed for that; one that was silent before has.
+        let ends = if let Phase::Ending { until, .. } = self.phase { Some(until) } else { None };
         for worker in 0..self.seats.len() as u32 {
-            let Some((gone, what)) = self.seat(worker).and_then(|seat| seat.loss(now)) else { continue };
-            let expected = ends && matches!(gone, None | Some(Gone::Code(_)));
-            if expected {
-                continue;
+            let Some(seat) = self.seat(worker) else { continue };
+            let Some((gone, what)) = seat.loss(now) else { continue };
+            let expected = ends.is_some_and(|until| match gone {
+                None => seat.heard + STOP_GRACE >= until,
+                Some(Gone::Code(_)) => true,
+                Some(_) => false,
+            });
+            if !expected {
+                self.note(worker, gone.map_or(ProblemKind::Lost, ProblemKind::from), what);
             }
-            self.note(worker, gone.map_or(ProblemKind::Lost, ProblemKind::from), what);
+        }
+    }
+
+    /// Loads that ended before their time, once it is known why, or is not waited for.
+    fn find_early(&mut self, waits: bool, now: Time) {
+        if self.interrupted {
+            // By whoever ended the test, perhaps.
+            return self.seats.iter_mut().for_each(|seat| seat.early = None);
+        }
+        for worker in 0..self.seats.len() as u32 {
+            let seat = self.seats.get_mut(worker as usize);
+            if let Some((kind, what)) = seat.and_then(|seat| seat.early_end(now, waits)) {
+                self.note(worker, kind, what);
+            }
         }
     }
 
@@ -492,9 +510,9 @@ impl<M> Control<M> {
         let start = self.told_before().unwrap_or(now + MARGIN.max(longest * 8));
         let until = (start + self.rules.load + END_GRACE).max(now + END_GRACE);
         self.phase = Phase::Loading { start, until };
-        for seat in self.seats.iter_mut().filter(|seat| is_untold(seat)) {
+        for seat in self.seats.iter_mut().filter(|seat| seat.is_untold()) {
             seat.told = Some(now);
-            tell(seat, start, &mut self.actions);
+            self.actions.extend(seat.start_told(start));
         }
     }
 
@@ -503,12 +521,13 @@ impl<M> Control<M> {
             return self.end_early(Some(start), now);
         }
         if self.seats.iter().all(|seat| seat.part.is_some()) {
+            self.find_early(false, now);
             return self.check_starts(Some(start));
         }
-        for seat in self.seats.iter_mut().filter(|seat| is_untold(seat)) {
+        for seat in self.seats.iter_mut().filter(|seat| seat.is_untold()) {
             if seat.told.is_some_and(|told| now >= told + TELL_EVERY) {
                 seat.told = Some(now);
-                tell(seat, start, &mut self.actions);
+                self.actions.extend(seat.start_told(start));
             }
         }
         if now >= until {
@@ -548,6 +567,7 @@ impl<M> Control<M> {
 
     /// Ends the test before its time; what was measured is waited for.
     fn end_early(&mut self, start: Option<Time>, now: Time) {
+        self.find_early(false, now);
         self.phase = Phase::Ending { start, until: now + STOP_GRACE };
         for seat in self.seats.iter().filter(|seat| seat.part.is_none()) {
             if let Some(channel) = seat.channel {
@@ -576,17 +596,5 @@ impl<M> Control<M> {
                 self.actions.push_back(Action::Kill { worker: worker as u32 });
             }
         }
-    }
-}
-
-/// Whether a worker does not know yet when to begin.
-fn is_untold<M>(seat: &Seat<M>) -> bool {
-    seat.part.is_none() && seat.standing < Standing::Loading
-}
-
-fn tell<M>(seat: &Seat<M>, start: Time, actions: &mut VecDeque<Action>) {
-    if let (Some(channel), Some(offset)) = (seat.channel, seat.probes.offset()) {
-        let message = ToWorker::Start { at_ns: offset.to_worker(start) };
-        actions.push_back(Action::Send { channel, message });
     }
 }

@@ -87,7 +87,7 @@ impl ProblemKind {
 
     /// Whether the load goes on to its end all the same: it is known when that has come.
     pub(crate) const fn is_known_at_the_end(self) -> bool {
-        matches!(self, Self::Late | Self::OutOfStep | Self::Throttled | Self::Saturated)
+        matches!(self, Self::Late | Self::Throttled | Self::Saturated)
     }
 }
 

@@ -1,11 +1,11 @@
 //! What is known of one worker.
 
-use crate::action::ChannelId;
+use crate::action::{Action, ChannelId};
 use crate::offset::Probes;
 use crate::outcome::{Part, WorkerOutcome};
-use crate::problem::Gone;
+use crate::problem::{Gone, ProblemKind};
 use core::time::Duration;
-use messages::{Beat, Readiness, Standing};
+use messages::{Beat, Readiness, Standing, ToWorker};
 use wire::Time;
 
 /// A worker that is not heard for so long is lost: it says something twice a second.
@@ -13,6 +13,10 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(3);
 
 /// What a process wrote before it ended is waited for so long.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Why a load ended before its time is known within this, if whoever ended it is known: pods are listed once a second,
+/// many of them every two.
+const FATE_PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// The place of one worker.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(crate) struct Seat<M> {
     /// How its process ended, and when that was known.
     pub gone: Option<(Gone, Time)>,
     pub part: Option<Part<M>>,
+    /// When its part came, where that was before the load's time, and by how much; until it is told why.
+    pub early: Option<(Time, Duration)>,
     /// Whether a problem of it is known that ends the test.
     pub has_failed: bool,
 }
@@ -60,6 +66,7 @@ impl<M> Seat<M> {
             intervals: 0,
             gone: None,
             part: None,
+            early: None,
             has_failed: false,
         }
     }
@@ -77,6 +84,17 @@ impl<M> Seat<M> {
     pub fn is_set(&self) -> bool {
         let stands = self.has_beaten && (self.ready.is_some() || self.standing >= Standing::Loading);
         self.part.is_some() || stands && self.probes.is_known() && self.channel.is_some()
+    }
+
+    /// Whether it does not know yet when to begin.
+    pub fn is_untold(&self) -> bool {
+        self.part.is_none() && self.standing < Standing::Loading
+    }
+
+    /// That it is to begin then, by its own clock; none while there is no way to it, or its clock is not known.
+    pub fn start_told(&self, start: Time) -> Option<Action> {
+        let (channel, offset) = (self.channel?, self.probes.offset()?);
+        Some(Action::Send { channel, message: ToWorker::Start { at_ns: offset.to_worker(start) } })
     }
 
     /// Why it is lost, if it is by now.
@@ -97,8 +115,24 @@ impl<M> Seat<M> {
         })
     }
 
-    /// When [`Seat::loss`] may be another.
+    /// Why its load ended before its time, if it did and that is known, or is not to be known any more.
+    pub fn early_end(&mut self, now: Time, waits: bool) -> Option<(ProblemKind, String)> {
+        let (_, early) = self.early.filter(|(at, _)| !waits || self.gone.is_some() || now >= *at + FATE_PATIENCE)?;
+        self.early = None;
+        let (kind, why) = match self.gone {
+            Some((gone @ (Gone::Evicted | Gone::OutOfMemory | Gone::Signal(_)), _)) => {
+                (gone.into(), format!("{gone}: "))
+            }
+            _ => (ProblemKind::OutOfStep, String::new()),
+        };
+        Some((kind, format!("{why}its load ended {:.1} s before its time", early.as_secs_f64())))
+    }
+
+    /// When [`Seat::loss`] or [`Seat::early_end`] may be another.
     pub fn next_deadline(&self) -> Time {
+        if let Some((at, _)) = self.early {
+            return at + FATE_PATIENCE;
+        }
         if self.part.is_some() || self.has_failed {
             return Time::MAX;
         }

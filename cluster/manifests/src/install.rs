@@ -71,7 +71,7 @@ fn rules() -> Value {
     json!([
         rule("nearside.dev", &["loadtests"], &["get", "list", "watch", "delete"]),
         rule("nearside.dev", &["loadtests/status"], &["patch"]),
-        rule("batch", &["jobs"], &["get", "create", "patch", "delete"]),
+        rule("batch", &["jobs"], &["get", "list", "create", "patch", "delete"]),
         rule("", &["secrets"], &["get", "create", "delete"]),
         rule("", &["pods"], &["list"]),
         rule("", &["configmaps"], &["create", "patch"]),

@@ -12,6 +12,9 @@ const MANAGER: &str = "nearside-operator";
 /// The Lease of whichever operator is the one of its namespace.
 const LEASE: &str = "nearside-operator";
 
+/// What Jobs of tests are known by (`app.kubernetes.io/managed-by=nearside-cluster`).
+const OF_TESTS: &str = "app.kubernetes.io%2Fmanaged-by%3Dnearside-cluster";
+
 /// How long a holder that does not count has it, in seconds.
 const HELD_FOR: u32 = 15;
 
@@ -146,12 +149,13 @@ impl Asks {
         call(Method::Post, format!("/api/v1/namespaces/{}/events", self.namespace), Some(object))
     }
 
-    pub fn see_job(&self, test: Named<'_>) -> Call {
-        call(Method::Get, self.job(test), None)
+    /// All Jobs of tests in this namespace: those of objects, and those that `nearside cluster run` made.
+    pub fn list_jobs(&self) -> Call {
+        call(Method::Get, format!("{}?labelSelector={OF_TESTS}", self.jobs()), None)
     }
 
     pub fn delete_job(&self, test: Named<'_>, uid: &str) -> Call {
-        Call::deletion(self.job(test), uid)
+        Call::deletion(format!("{}/{}", self.jobs(), job_name(test.name)), uid)
     }
 
     pub fn delete_test(&self, test: Named<'_>) -> Call {
@@ -166,9 +170,14 @@ impl Asks {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
 
-    fn job(&self, test: Named<'_>) -> String {
-        format!("/apis/batch/v1/namespaces/{}/jobs/{}{}", self.namespace, POD_PREFIX, test.name)
+    fn jobs(&self) -> String {
+        format!("/apis/batch/v1/namespaces/{}/jobs", self.namespace)
     }
+}
+
+/// The name of a test's Job.
+pub(crate) fn job_name(test: &str) -> String {
+    format!("{POD_PREFIX}{test}")
 }
 
 /// The name of the object with a test's result.

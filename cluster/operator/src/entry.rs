@@ -1,6 +1,6 @@
 //! One test: what is to be run, told and deleted.
 
-use crate::asks::{Asks, Happened, Named, result_name};
+use crate::asks::{Asks, Happened, Named, job_name, result_name};
 use crate::moment::Moment;
 use crate::status::{ConditionKind, Ending, Note, TestStatus, Verdict, shortened};
 use core::time::Duration;
@@ -49,20 +49,10 @@ pub(crate) enum EntryAsk {
     Status,
     /// Something that happened is told.
     Event,
-    /// Did an earlier operator leave its Job?
-    SeeJob,
-    /// It did.
+    /// An operator that ended, or stands still, left its Job.
     DeleteJob(String),
     /// Its time is over.
     DeleteTest,
-}
-
-/// Whether what an earlier operator left of it is looked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Tidying {
-    Done,
-    See,
-    Delete(String),
 }
 
 /// What an answer means for the operator.
@@ -109,7 +99,8 @@ pub(crate) struct Entry {
     result: Option<String>,
     events: VecDeque<Happened>,
     event_tries: u32,
-    tidying: Tidying,
+    /// The number of a Job that nobody runs, if one was left.
+    left_job: Option<String>,
     due: Time,
     pause: Duration,
     /// Whether what is refused was told of.
@@ -146,7 +137,7 @@ impl Entry {
             result: None,
             events: VecDeque::new(),
             event_tries: 0,
-            tidying: if is_over { Tidying::See } else { Tidying::Done },
+            left_job: None,
             due: moment.now,
             pause: PAUSES.0,
             is_in_trouble: false,
@@ -192,6 +183,20 @@ impl Entry {
         self.is_told &= is_told;
         self.is_another_seen |= !is_told;
         false
+    }
+
+    /// Whether it is over, and nobody here runs it: then it has no Job.
+    pub fn is_settled(&self) -> bool {
+        self.stage == EntryStage::Complete && !self.is_run && !self.is_gone
+    }
+
+    /// There is this Job of the test: where it is to have none, somebody left it, and it goes.
+    pub fn on_job(&mut self, job: &Value, moment: Moment) {
+        let metadata = &job["metadata"];
+        let is_left = metadata["name"] == job_name(&self.name) && !metadata["deletionTimestamp"].is_string();
+        if let Some(uid) = metadata["uid"].as_str().filter(|_| is_left && self.is_settled()) {
+            (self.left_job, self.due) = (Some(uid.to_owned()), moment.now);
+        }
     }
 
     fn note_version(&mut self, object: &Value) {
@@ -295,10 +300,8 @@ impl Entry {
         if !self.events.is_empty() {
             return now(EntryAsk::Event);
         }
-        match &self.tidying {
-            Tidying::See => return now(EntryAsk::SeeJob),
-            Tidying::Delete(uid) => return now(EntryAsk::DeleteJob(uid.clone())),
-            Tidying::Done => {}
+        if let Some(uid) = &self.left_job {
+            return now(EntryAsk::DeleteJob(uid.clone()));
         }
         let ttl = self.ttl.filter(|_| self.stage == EntryStage::Complete && !self.is_run)?;
         let end = self.status.completed.unwrap_or(moment.unix).saturating_add(ttl);
@@ -311,7 +314,6 @@ impl Entry {
             EntryAsk::Result => asks.keep_result(self.named(), self.result.as_deref()?),
             EntryAsk::Status => asks.tell_status(self.named(), &self.version, &self.status.json(self.generation)),
             EntryAsk::Event => asks.tell_event(self.named(), self.events.front()?),
-            EntryAsk::SeeJob => asks.see_job(self.named()),
             EntryAsk::DeleteJob(uid) => asks.delete_job(self.named(), uid),
             EntryAsk::DeleteTest => asks.delete_test(self.named()),
         })
@@ -344,13 +346,7 @@ impl Entry {
                 }
             }
             EntryAsk::Event => self.pop_event(),
-            EntryAsk::SeeJob => {
-                let owners = found["metadata"]["ownerReferences"].as_array();
-                let is_own = owners.is_some_and(|all| all.iter().any(|one| one["uid"] == self.uid.as_str()));
-                let uid = found["metadata"]["uid"].as_str().filter(|_| is_own);
-                self.tidying = uid.map_or(Tidying::Done, |uid| Tidying::Delete(uid.to_owned()));
-            }
-            EntryAsk::DeleteJob(_) => self.tidying = Tidying::Done,
+            EntryAsk::DeleteJob(_) => self.left_job = None,
             EntryAsk::DeleteTest => return Told::Gone,
         }
         Told::Nothing
@@ -359,7 +355,8 @@ impl Entry {
     fn on_refusal(&mut self, ask: &EntryAsk, why: &ApiError, moment: Moment) -> Told {
         let may_pass = why.may_pass();
         let pause = if may_pass { self.pause } else { REFUSED_PAUSE };
-        self.pause = (self.pause * 2).min(PAUSES.1);
+        // A server that refuses answers: what is asked next need not wait for it.
+        self.pause = if may_pass { (self.pause * 2).min(PAUSES.1) } else { PAUSES.0 };
         self.due = moment.now + pause;
         let is_gone = why.is_missing() || why.is_conflict();
         match ask {
@@ -378,9 +375,7 @@ impl Entry {
                 return Told::Nothing;
             }
             EntryAsk::See | EntryAsk::Status | EntryAsk::DeleteTest if is_gone => return Told::Gone,
-            EntryAsk::SeeJob | EntryAsk::DeleteJob(_) if is_gone => {
-                (self.tidying, self.due) = (Tidying::Done, moment.now);
-            }
+            EntryAsk::DeleteJob(_) if is_gone => (self.left_job, self.due) = (None, moment.now),
             EntryAsk::Result if !may_pass => {
                 (self.result, self.status.result, self.due) = (None, None, moment.now);
                 return Told::Trouble(format!("{}: its result is not kept: {why}", self.name));

@@ -21,6 +21,10 @@ const TESTS_LIMIT: usize = 10_000;
 /// After a list that did not come, or a watch that broke.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether Jobs are left of tests that are over. Once is not enough: an operator that stood
+/// still may make one when another has long told what the test came to, before it finds that it is the one no more.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
 /// What is to be done by whoever has hands.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Order {
@@ -68,6 +72,7 @@ pub enum Watched {
 enum Asked {
     Lease,
     List,
+    Jobs,
     Entry(String, EntryAsk),
 }
 
@@ -84,6 +89,8 @@ pub struct Operator {
     was_held: bool,
     /// When all tests are listed next; never while they are watched.
     lists_at: Time,
+    /// When it is looked next for Jobs that are left; not before all tests were listed.
+    sweeps_at: Time,
     watch: u64,
     /// What was seen last.
     version: String,
@@ -92,6 +99,7 @@ pub struct Operator {
     asked: Option<Asked>,
     orders: VecDeque<Order>,
     is_unlisted: bool,
+    is_unswept: bool,
 }
 
 impl Operator {
@@ -103,12 +111,14 @@ impl Operator {
             leading: Leading::new(format!("{namespace}/operator/{number:016x}"), now),
             was_held: false,
             lists_at: now,
+            sweeps_at: Time::MAX,
             watch: 0,
             version: String::new(),
             tests: BTreeMap::new(),
             asked: None,
             orders: VecDeque::new(),
             is_unlisted: false,
+            is_unswept: false,
         }
     }
 
@@ -130,6 +140,10 @@ impl Operator {
             self.asked = Some(Asked::List);
             return Some(self.asks.list());
         }
+        if now >= self.sweep_due() {
+            self.asked = Some(Asked::Jobs);
+            return Some(self.asks.list_jobs());
+        }
         // Whoever waits for longest.
         let asks = self.tests.iter().filter_map(|(uid, entry)| Some((entry.ask(moment)?, uid)));
         let ((due, ask), uid) = asks.min_by_key(|((due, _), _)| *due)?;
@@ -147,6 +161,7 @@ impl Operator {
         match self.asked.take() {
             Some(Asked::Lease) => self.on_lease(answer, moment),
             Some(Asked::List) => self.on_list(answer, moment),
+            Some(Asked::Jobs) => self.on_jobs(answer, moment),
             Some(Asked::Entry(uid, ask)) => {
                 let Some(entry) = self.tests.get_mut(&uid) else { return };
                 match entry.on_answer(&ask, answer, moment) {
@@ -227,7 +242,7 @@ impl Operator {
             return lease;
         }
         let tests = self.tests.values().filter_map(|entry| Some(entry.ask(moment)?.0));
-        tests.fold(lease.min(self.lists_at), Time::min)
+        tests.fold(lease.min(self.lists_at).min(self.sweep_due()), Time::min)
     }
 }
 
@@ -239,6 +254,7 @@ impl Operator {
         }
         if self.leading.is_held() && !self.was_held {
             self.list_at(moment.now);
+            self.sweeps_at = Time::MAX;
         }
         if self.was_held && self.leading.is_over() {
             self.orders.push_back(Order::Yield);
@@ -263,6 +279,9 @@ impl Operator {
                     self.tests.keys().filter(|uid| !here.contains(&uid.as_str())).cloned().collect();
                 gone.iter().for_each(|uid| self.forget(uid, moment));
                 items.iter().for_each(|one| self.see(one, moment));
+                if self.sweeps_at == Time::MAX {
+                    self.sweeps_at = moment.now;
+                }
                 self.version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
                 self.watch_from_here(moment);
                 self.start_queued(moment);
@@ -271,6 +290,32 @@ impl Operator {
                 self.lists_at = moment.now + PAUSE;
                 if !core::mem::replace(&mut self.is_unlisted, true) {
                     self.orders.push_back(Order::Say(format!("tests cannot be listed: {why}")));
+                }
+            }
+        }
+    }
+
+    /// When it is looked for Jobs that are left; never while there can be none.
+    fn sweep_due(&self) -> Time {
+        if self.tests.values().any(Entry::is_settled) { self.sweeps_at } else { Time::MAX }
+    }
+
+    fn on_jobs(&mut self, answer: Result<Value, ApiError>, moment: Moment) {
+        match answer {
+            Ok(list) => {
+                (self.is_unswept, self.sweeps_at) = (false, moment.now + SWEEP_EVERY);
+                for job in list["items"].as_array().into_iter().flatten() {
+                    for owner in job["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
+                        if let Some(entry) = owner["uid"].as_str().and_then(|uid| self.tests.get_mut(uid)) {
+                            entry.on_job(job, moment);
+                        }
+                    }
+                }
+            }
+            Err(why) => {
+                self.sweeps_at = moment.now + if why.may_pass() { PAUSE } else { SWEEP_EVERY };
+                if !core::mem::replace(&mut self.is_unswept, true) {
+                    self.orders.push_back(Order::Say(format!("Jobs of tests cannot be listed: {why}")));
                 }
             }
         }

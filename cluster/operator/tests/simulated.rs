@@ -16,7 +16,8 @@ fn seeds(usual: u64) -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("NEARSIDE_SEED") {
         Some(one) => vec![one],
-        None => (0..number("NEARSIDE_SEEDS").unwrap_or(usual)).collect(),
+        // Beyond those that are usual, two that found something.
+        None => (0..number("NEARSIDE_SEEDS").unwrap_or(usual)).chain([511, 2822]).collect(),
     }
 }
 
@@ -140,6 +141,21 @@ fn an_operator_that_dies_at_any_question_is_followed_by_one_that_goes_on() {
         }
     }
     assert!(deaths > 60, "{deaths}");
+}
+
+/// It finds that it is the one no more only when the next has told what the test came to.
+#[test]
+fn a_job_goes_that_an_operator_made_which_stood_still_until_its_test_was_over() {
+    let mut late = 0;
+    for ms in (4_000..4_100).step_by(2) {
+        let mut setting = quiet(vec![test("a")]);
+        setting.tests[0].made = Duration::from_secs(4);
+        (setting.operators, setting.stall) = (2, Some((Duration::from_millis(ms), Duration::from_secs(40))));
+        let world = run(ms, &setting);
+        late += world.late_jobs;
+        check(ms, &setting, &world);
+    }
+    assert!(late > 3, "{late}");
 }
 
 /// Everything that can go wrong does at some time.

@@ -119,6 +119,8 @@ pub struct World {
     pub says: Vec<String>,
     /// How often one found that another has its place.
     pub yields: usize,
+    /// How many Jobs were made of tests that were over: by one that stood still, and does not know yet.
+    pub late_jobs: usize,
     /// Up to where the history was looked at.
     looked: usize,
     /// What happened up to this version is forgotten: nobody can watch from one before it.
@@ -144,6 +146,7 @@ impl World {
             deaths: 0,
             says: Vec::new(),
             yields: 0,
+            late_jobs: 0,
             looked: 0,
             forgotten: 0,
             events: BinaryHeap::new(),
@@ -460,6 +463,7 @@ impl World {
                 let made = json!({ "metadata": { "name": format!("nearside-{name}"), "ownerReferences": owner } });
                 let is_there = self.store.objects.contains_key(&format!("loadtests/{name}"));
                 if is_there {
+                    self.late_jobs += usize::from(self.seen.get(uid).is_some_and(|seen| seen.over_since.is_some()));
                     self.store.put(&job, made);
                 }
                 (Some(Note::Begun), 300, 1)

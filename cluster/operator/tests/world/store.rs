@@ -58,6 +58,10 @@ impl Store {
                 let items: Vec<Value> = tests.map(|(_, one)| one.clone()).collect();
                 Ok(json!({ "metadata": { "resourceVersion": self.version.to_string() }, "items": items }))
             }
+            Method::Get if path == "jobs" => {
+                let jobs = self.objects.range("jobs/".to_owned().."jobs0".to_owned());
+                Ok(json!({ "items": jobs.map(|(_, one)| one.clone()).collect::<Vec<Value>>() }))
+            }
             Method::Get => self.objects.get(path).cloned().ok_or_else(|| refused(404)),
             Method::Post => {
                 let made = object();

@@ -194,6 +194,10 @@ impl State {
             let version = json!({ "resourceVersion": self.version.to_string() });
             return (200, json!({ "kind": "LoadTestList", "metadata": version, "items": items }));
         }
+        if path == "jobs" && method == "GET" {
+            let items: Vec<&Value> = self.objects.values().filter(|one| one["kind"] == "Job").collect();
+            return (200, json!({ "kind": "JobList", "items": items }));
+        }
         let answer = match method {
             "GET" => self.objects.get(path).cloned(),
             "PATCH" if query.contains("fieldManager=") => return self.apply(path, body),
