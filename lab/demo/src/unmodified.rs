@@ -123,10 +123,19 @@ fn nginx_path() -> Result<String, Error> {
     find_program("nginx").ok_or_else(|| Error::Machine("nginx is not installed".to_owned()))
 }
 
-/// Why nginx cannot be run on our stack here, if so.
+/// The library that `nearside run` preloads, and where it lies, from the program.
+const LIBRARY: &str = "libnearside_preload.so";
+const PLACES: [&str; 2] = ["", "../lib/nearside"];
+
+/// Why nginx cannot be run on our stack here by this program, if so.
 #[must_use]
-pub fn missing() -> Option<String> {
-    find_program("nginx").is_none().then(|| "nginx is not installed (package nginx-light)".to_owned())
+pub fn missing(program: &str) -> Option<String> {
+    if find_program("nginx").is_none() {
+        return Some("nginx is not installed (package nginx-light)".to_owned());
+    }
+    let folder = Path::new(program).parent().unwrap_or(Path::new("."));
+    let is_there = PLACES.iter().any(|place| folder.join(place).join(LIBRARY).is_file());
+    (!is_there).then(|| format!("{LIBRARY} is not where {program} looks for it: make build"))
 }
 
 /// nginx to be run.

@@ -199,6 +199,8 @@ impl Procedure for Allocator {
         let kernels: Vec<Arm> = core::iter::once(glibc).chain(self.libraries.iter().zip(OTHERS).map(other)).collect();
         let on_ours = |arm: &Arm| {
             let mut arm = Arm { name: format!("{ON_OURS}{}", arm.name), ..arm.clone() };
+            let lacks = || unmodified::missing(self.stand.as_ref()?.program());
+            arm.left_out = arm.left_out.or_else(lacks);
             arm.conditions.insert("data path".to_owned(), "our stack over AF_XDP (nearside run)".to_owned());
             arm
         };

@@ -255,7 +255,7 @@ impl Procedure for Bypass {
             let link = contender.link();
             let on_pair = matches!(link, Link::Kernel | Link::AfXdp);
             let missing = if on_pair { veth.clone() } else { none.clone() };
-            let nginx = if let Contender::NginxOnOurs(_) = contender { unmodified::missing() } else { None };
+            let nginx = if let Contender::NginxOnOurs(_) = contender { unmodified::missing(&program) } else { None };
             let of_link = || if contender == Contender::Nginx { None } else { link.missing(&program) };
             Arm {
                 name: contender.name(),

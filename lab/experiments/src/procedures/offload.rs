@@ -185,7 +185,10 @@ impl Procedure for Offload {
         let arm = |(name, _, is_nginx): (&str, &str, bool)| Arm {
             name: name.to_owned(),
             conditions: conditions.clone(),
-            left_out: left_out.clone().or_else(|| if is_nginx { unmodified::missing() } else { None }),
+            left_out: left_out.clone().or_else(|| {
+                let stand = self.stand.as_ref().ok().filter(|_| is_nginx)?;
+                unmodified::missing(stand.program())
+            }),
         };
         ARMS.map(arm).into()
     }

@@ -198,7 +198,8 @@ impl Procedure for Paces {
             conditions: conditions.clone(),
             left_out: left_out.clone().or_else(|| {
                 let is_nginx = side.server == PacedProgram::Nginx;
-                if is_nginx { unmodified::missing() } else { None }
+                let stand = self.stand.as_ref().ok().filter(|_| is_nginx)?;
+                unmodified::missing(stand.program())
             }),
         };
         self.settings.arms.iter().map(arm).collect()

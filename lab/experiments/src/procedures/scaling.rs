@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
 use crate::runs::{ArmResults, Check, Figure, Run};
 use demo::field::{Ask, Field, Generator, Link};
-use demo::machine::allowed_cores;
+use demo::machine::{allowed_cores, find_program};
 use demo::measure::SMALL_BODY;
 use demo::netns::{Alone, Namespaces};
 use demo::stand::{Server, Stand, two_cores};
@@ -139,8 +139,14 @@ impl Contender {
 
     /// Why it cannot be measured here, if so.
     fn missing(self, program: &str) -> Option<String> {
-        let nginx = if matches!(self, Self::Ours(_)) { None } else { unmodified::missing() };
+        let nginx = if let Self::NginxOnOurs(_) = self { unmodified::missing(program) } else { self.lacks_nginx() };
         nginx.or_else(|| self.link().missing(program))
+    }
+
+    /// Whether it is nginx, which is not installed.
+    fn lacks_nginx(self) -> Option<String> {
+        let lacks = self == Self::Nginx && find_program("nginx").is_none();
+        lacks.then(|| "nginx is not installed (package nginx-light)".to_owned())
     }
 
     fn start(self, field: &Field<'_>) -> Result<Server, Failure> {
