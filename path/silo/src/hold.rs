@@ -83,7 +83,7 @@ mod tests {
     fn hold() -> Hold {
         let mut hold = Hold::new(Duration::from_micros(100));
         // The first turn learns the ring's size.
-        hold.on_turn(us(0), false, 256);
+        let _ = hold.on_turn(us(0), false, 256);
         assert!(hold.on_turn(us(100), false, 256));
         hold
     }
