@@ -241,7 +241,7 @@ impl Field<'_> {
     }
 
     /// The options that name a link and its address.
-    fn path(&self, link: Link) -> Vec<String> {
+    pub(crate) fn path(&self, link: Link) -> Vec<String> {
         let spec = match link {
             Link::Kernel => return Vec::new(),
             Link::AfXdp => format!("af_xdp:{DEVICE}"),
@@ -258,7 +258,7 @@ impl Field<'_> {
     }
 
     /// The namespace that a server is in.
-    fn namespace(&self, link: Link) -> Option<&str> {
+    pub(crate) fn namespace(&self, link: Link) -> Option<&str> {
         match link {
             Link::Kernel | Link::AfXdp => self.veth.map(|names| names.server.as_str()),
             Link::Tap => self.tap.map(Alone::name),

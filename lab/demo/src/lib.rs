@@ -39,6 +39,7 @@ mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod unmodified;
 pub mod watched;
 
 pub use error::Error;

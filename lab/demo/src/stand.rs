@@ -54,6 +54,11 @@ impl Server {
         Self { running: None, pids: pids.to_vec(), page: None }
     }
 
+    /// One that was started here, with the processes that answer.
+    pub(crate) const fn run(running: Running, pids: Vec<u32>) -> Self {
+        Self { running: Some(running), pids, page: None }
+    }
+
     /// Its process, or the first of them.
     #[must_use]
     pub fn pid(&self) -> u32 {
@@ -199,7 +204,7 @@ impl Stand {
         let hgrm = fs::read_to_string(&curve).map_err(Error::io(format!("cannot read {}", curve.display())))?;
         let mut asked = Asked::read(&output, &hgrm)?;
         (asked.server, asked.client) = (watched.server, watched.client);
-        asked.server_busy = watched.server_busy();
+        asked.server_busy = watched.server_busy_of(server.pids.len());
         asked.frames_sent = watched.server_account.map_or(f64::NAN, |account| account.frames);
         Ok(asked)
     }

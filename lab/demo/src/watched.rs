@@ -40,7 +40,13 @@ impl Watched {
     /// processes and of softirq on its core.
     #[must_use]
     pub fn server_busy(&self) -> f64 {
-        let kernels = (self.server.process + self.server.softirq).min(1.0);
+        self.server_busy_of(1)
+    }
+
+    /// The same, where so many processes have a core each: on average.
+    #[must_use]
+    pub fn server_busy_of(&self, processes: usize) -> f64 {
+        let kernels = ((self.server.process + self.server.softirq) / processes.max(1) as f64).min(1.0);
         self.server_account.map_or(kernels, |account| account.busy)
     }
 
@@ -177,7 +183,7 @@ mod tests {
         watched.server = share(1.2);
         assert_eq!(watched.server_cpu(), 0.0, "a share is never below nothing");
         watched.server_account = None;
-        assert_eq!(watched.server_busy(), 1.0);
+        assert_eq!((watched.server_busy(), watched.server_busy_of(2)), (1.0, 0.6));
     }
 
     #[test]

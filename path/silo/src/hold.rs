@@ -11,7 +11,7 @@ use wire::Time;
 /// Call order: [`Hold::on_turn`] once after each turn, which says whether to
 /// flush; [`Hold::deadline`] before a sleep, which must end then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hold {
+pub struct Hold {
     delay: Duration,
     /// When the link is flushed at the latest; `None`: nothing is held.
     flush_at: Option<Time>,
@@ -22,13 +22,16 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    pub(crate) const fn new(delay: Duration) -> Self {
+    /// Holds frames back for so long at most; nothing, if that is zero.
+    #[must_use]
+    pub const fn new(delay: Duration) -> Self {
         Self { delay, flush_at: None, room: 0, size: 0 }
     }
 
     /// Whether every turn is flushed at its end.
     #[inline]
-    pub(crate) const fn is_off(&self) -> bool {
+    #[must_use]
+    pub const fn is_off(&self) -> bool {
         self.delay.is_zero()
     }
 
@@ -40,7 +43,8 @@ impl Hold {
     /// if the free slots are not what they were. Any other (timers sent as
     /// many frames as the peer returned slots) is flushed at once, as is one
     /// that sent nothing: that costs the driver a comparison.
-    pub(crate) fn on_turn(&mut self, now: Time, found: bool, room: usize) -> bool {
+    #[must_use]
+    pub fn on_turn(&mut self, now: Time, found: bool, room: usize) -> bool {
         let may_have_sent = found || room != self.room;
         self.room = room;
         self.size = self.size.max(room);
@@ -55,9 +59,15 @@ impl Hold {
         flush
     }
 
+    /// All was flushed, whatever was said last: it is over, or a program goes away.
+    pub const fn on_flush(&mut self) {
+        self.flush_at = None;
+    }
+
     /// When the next turn is due for the sake of what is held.
     #[inline]
-    pub(crate) fn deadline(&self) -> Time {
+    #[must_use]
+    pub fn deadline(&self) -> Time {
         self.flush_at.unwrap_or(Time::MAX)
     }
 }
@@ -73,7 +83,7 @@ mod tests {
     fn hold() -> Hold {
         let mut hold = Hold::new(Duration::from_micros(100));
         // The first turn learns the ring's size.
-        hold.on_turn(us(0), false, 256);
+        let _ = hold.on_turn(us(0), false, 256);
         assert!(hold.on_turn(us(100), false, 256));
         hold
     }

@@ -11,6 +11,7 @@ pub mod placement;
 mod run;
 mod turn;
 
+pub use hold::Hold;
 pub use idle::Idle;
 pub use run::{ATTEND_ASLEEP, ATTEND_EVERY, Attendant, Next, Pace, Usage, run};
 pub use turn::{BURST, Silo, Turn};

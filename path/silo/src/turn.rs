@@ -116,7 +116,7 @@ impl<L: Link, A: App> Silo<L, A> {
 
     /// Slots that are free for sending.
     #[inline]
-    pub(crate) fn room(&mut self) -> usize {
+    pub fn room(&mut self) -> usize {
         self.link.split().1.room()
     }
 

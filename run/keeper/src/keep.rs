@@ -191,6 +191,7 @@ impl Keeper<'_> {
                     // All workers are told, not only the one that has said so.
                     self.seats.look_after_link(now);
                 }
+                (Ask::InTheWay(seat), _) => self.seats.on_in_the_way(seat),
                 (Ask::Listening, Some(listener)) => {
                     if let Err(why) = self.listeners.watch(&listener) {
                         say::warning(format_args!("who connects to a listener at this host is not reset: {why}"));

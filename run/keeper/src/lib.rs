@@ -14,6 +14,7 @@ mod look;
 mod orders;
 mod processes;
 mod seated;
+mod stopped;
 
 pub use look::Refused;
 

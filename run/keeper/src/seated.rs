@@ -1,13 +1,14 @@
 //! The seats at the link: who has each, and who waits for one.
 
 use crate::board::Board;
+use crate::stopped;
 use af_xdp::{HostView, KeptXdp};
 use core::net::IpAddr;
 use core::time::Duration;
 use driver::Claim;
 use link::Reopened;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use say::Failure;
 use seats::Terms;
 use sharing::SharedMemory;
@@ -101,6 +102,8 @@ struct Holder {
     socket: OwnedFd,
     /// The process. A child of its has the socket's other end as well, and may outlive it.
     process: Option<OwnedFd>,
+    /// Its number.
+    number: Option<Pid>,
     /// It is a child of one that has ended, and sends what peers have not taken.
     is_heir: bool,
     /// Such a child of this one, which has the seat when this one is gone.
@@ -111,8 +114,9 @@ impl Holder {
     fn new(socket: OwnedFd, is_heir: bool) -> Self {
         // Who made the pair is who asked.
         let asked = rustix::net::sockopt::socket_peercred(&socket).ok();
-        let process = asked.and_then(|of| pidfd_open(of.pid, PidfdFlags::empty()).ok());
-        Self { socket, process, is_heir, heir: None }
+        let number = asked.map(|of| of.pid);
+        let process = number.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Self { socket, process, number, is_heir, heir: None }
     }
 
     /// What becomes readable when it is gone.
@@ -209,6 +213,16 @@ impl Seats {
         {
             say::warning("the link's peer breaks its protocol, or took its memory away: its connection is ended");
         }
+    }
+
+    /// A worker has found another's process amid a turn at a queue, look after look. If that was stopped
+    /// (SIGSTOP), it goes on until its turn is over, and is stopped again: where it stands it keeps all
+    /// others from the queue, and nobody else can end what it has begun, for it would write when it goes
+    /// on.
+    pub fn on_in_the_way(&self, seat: usize) {
+        let Some(holder) = self.taken.get(seat).and_then(Option::as_ref) else { return };
+        let (Some(process), Some(number)) = (holder.process.as_ref(), holder.number) else { return };
+        stopped::bring_out(process, number, || self.memory.is_amid_turn(seat));
     }
 
     /// A worker asks for the link's descriptors as they are now.

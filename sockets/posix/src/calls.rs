@@ -7,12 +7,14 @@
 mod data;
 mod end;
 mod epoll;
+mod inert;
 mod listening;
 mod open;
 mod option;
 mod room;
 
 pub use open::Adopted;
+pub use option::has_no_level;
 
 use crate::errno::{Errno, Result};
 use crate::socket::{Kind, Socket, unspecified};

@@ -30,7 +30,7 @@ mod table;
 mod watches;
 
 pub use buffers::{Gather, Scatter};
-pub use calls::{Adopted, Calls, MOST_BYTES};
+pub use calls::{Adopted, Calls, MOST_BYTES, has_no_level};
 pub use errno::{Attempt, Errno, Result};
 pub use moved::{Bequest, MovedConnection};
 pub use socket::INBOX;

@@ -3,7 +3,7 @@
 use tcp::SocketOptions;
 
 /// Options that are accepted and change nothing here: their levels, numbers and names.
-pub(crate) const WITHOUT_EFFECT: [(i32, i32, &str); 23] = [
+pub(crate) const WITHOUT_EFFECT: [(i32, i32, &str); 31] = [
     (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT"),
     (libc::IPPROTO_TCP, libc::TCP_LINGER2, "TCP_LINGER2"),
     (libc::IPPROTO_TCP, libc::TCP_SYNCNT, "TCP_SYNCNT"),
@@ -25,6 +25,14 @@ pub(crate) const WITHOUT_EFFECT: [(i32, i32, &str); 23] = [
     (libc::SOL_SOCKET, libc::SO_DONTROUTE, "SO_DONTROUTE"),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE, "SO_OOBINLINE"),
     (libc::SOL_SOCKET, libc::SO_TIMESTAMP, "SO_TIMESTAMP"),
+    (libc::SOL_SOCKET, libc::SO_BROADCAST, "SO_BROADCAST"),
+    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, "SO_RXQ_OVFL"),
+    (libc::SOL_SOCKET, libc::SO_WIFI_STATUS, "SO_WIFI_STATUS"),
+    (libc::SOL_SOCKET, libc::SO_NOFCS, "SO_NOFCS"),
+    (libc::SOL_SOCKET, libc::SO_LOCK_FILTER, "SO_LOCK_FILTER"),
+    (libc::SOL_SOCKET, libc::SO_SELECT_ERR_QUEUE, "SO_SELECT_ERR_QUEUE"),
+    (libc::IPPROTO_IP, libc::IP_FREEBIND, "IP_FREEBIND"),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, "IP_MTU_DISCOVER"),
     (libc::SOL_SOCKET, libc::SO_RCVBUF, "SO_RCVBUF"),
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE, "SO_KEEPALIVE"),
 ];
@@ -74,9 +82,11 @@ pub(crate) struct Options {
     pub send_timeout: u64,
     /// `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT`: what was set is told.
     pub keep: [u32; 3],
-    /// `TCP_DEFER_ACCEPT`, `TCP_LINGER2`, `TCP_SYNCNT`, `TCP_WINDOW_CLAMP`,
-    /// `SO_PRIORITY`, `SO_MARK`: likewise.
-    pub kept: [i32; 6],
+    /// `TCP_DEFER_ACCEPT`, `TCP_LINGER2`, `TCP_SYNCNT`, `TCP_WINDOW_CLAMP`, `SO_PRIORITY`,
+    /// `SO_INCOMING_CPU`, `SO_BUSY_POLL` and `IP_MTU_DISCOVER`: likewise.
+    pub kept: [i32; 8],
+    /// Flags that change nothing, a bit for each: likewise.
+    pub flags: u32,
 }
 
 impl Options {
@@ -104,7 +114,8 @@ impl Options {
             send_timeout: 0,
             // Linux: `net.ipv4.tcp_keepalive_time`, `_intvl` and `_probes`.
             keep: [7200, 75, 9],
-            kept: [0, 60, 6, 0, 0, 0],
+            kept: [0, 0, 6, 0, 0, 0, 0, libc::IP_PMTUDISC_WANT],
+            flags: 0,
         }
     }
 

@@ -55,6 +55,36 @@ pub fn read(addr: *const libc::sockaddr, len: libc::socklen_t) -> Result<SocketA
     }
 }
 
+/// Reads an address that a socket of a family is to be bound to; `v6` tells which.
+///
+/// # Errors
+/// Linux': `move_addr_to_kernel` in net/socket.c, and then those of `inet_bind_sk` in net/ipv4/af_inet.c
+/// and of `inet6_bind_sk` in net/ipv6/af_inet6.c.
+pub fn read_own(
+    addr: *const libc::sockaddr,
+    len: libc::socklen_t,
+    v6: impl FnOnce() -> Result<bool>,
+) -> Result<SocketAddr> {
+    let read = read(addr, len);
+    if matches!(read, Err(Errno(libc::EFAULT))) {
+        return read;
+    }
+    let v6 = v6()?;
+    let least = if v6 { LEAST_V6 } else { size_of::<libc::sockaddr_in>() };
+    if !(least..=size_of::<sockaddr_storage>()).contains(&(len as usize)) {
+        return Err(Errno(libc::EINVAL));
+    }
+    // SAFETY: so much was found there; the address may be unaligned.
+    let family = i32::from(unsafe { ptr::read_unaligned(addr.cast::<libc::sa_family_t>()) });
+    match (family, v6) {
+        (libc::AF_INET, false) | (libc::AF_INET6, true) => read,
+        _ => Err(Errno(libc::EAFNOSUPPORT)),
+    }
+}
+
+/// Bytes of an IPv6 address without its scope (Linux: `SIN6_LEN_RFC2133`).
+const LEAST_V6: usize = 24;
+
 /// Writes a socket address, cut to the room that `len` says, and its whole
 /// length into `len`. `v6` says that the socket is of that family, whatever its
 /// packets are.

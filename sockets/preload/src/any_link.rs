@@ -56,6 +56,15 @@ impl AnyLink {
         Ok(())
     }
 
+    /// Another seat that keeps this one from a queue just now.
+    pub fn in_the_way(&self) -> Option<usize> {
+        match self {
+            // Who reads has a lease.
+            Self::Tap(_) => None,
+            Self::Queues(queues, _) => queues.in_the_way(),
+        }
+    }
+
     /// Whether its peer breaks the protocol: the keeper is to hear it.
     pub fn take_fault(&mut self) -> Option<&'static str> {
         let Self::Queues(set, _) = self else { return None };

@@ -10,6 +10,12 @@ use posix::{Errno, Result};
 /// Linux: include/uapi/linux/sockios.h and include/uapi/asm-generic/sockios.h.
 const SIOCOUTQNSD: c_ulong = 0x894b;
 const SIOCATMARK: c_ulong = 0x8905;
+const FIOSETOWN: c_ulong = 0x8901;
+const SIOCSPGRP: c_ulong = 0x8902;
+const FIOGETOWN: c_ulong = 0x8903;
+const SIOCGPGRP: c_ulong = 0x8904;
+const SIOCGSTAMP: c_ulong = 0x8906;
+const SIOCGSTAMPNS: c_ulong = 0x8907;
 
 /// `ioctl`. Variadic in C; on the 64-bit Linux ABIs (System V for x86-64, AAPCS64) a variadic argument
 /// of a word is passed as a named one is.
@@ -46,6 +52,14 @@ fn control(fd: c_int, request: c_ulong, argument: *mut c_int) -> Result<()> {
             // Nobody is signalled.
             if on { Err(Errno(libc::EOPNOTSUPP)) } else { Ok(()) }
         }
+        FIOSETOWN | SIOCSPGRP => {
+            // SAFETY: as above.
+            let whom = unsafe { memory::read(argument) }?;
+            if whom == 0 { Ok(()) } else { Err(Errno(libc::EINVAL)) }
+        }
+        FIOGETOWN | SIOCGPGRP => memory::write(argument, 0),
+        // No packet was stamped.
+        SIOCGSTAMP | SIOCGSTAMPNS => Err(Errno(libc::ENOENT)),
         // There is no urgent data.
         SIOCATMARK => memory::write(argument, 0),
         libc::FIONREAD => tell(
@@ -70,4 +84,15 @@ fn control(fd: c_int, request: c_ulong, argument: *mut c_int) -> Result<()> {
 /// A count is told where the program has room for a number.
 fn tell(at: *mut c_int, count: Result<usize>) -> Result<()> {
     memory::write(at, c_int::try_from(count?).unwrap_or(c_int::MAX))
+}
+
+/// `sockatmark`, which the C library answers by its own call.
+///
+/// # Safety
+/// As for sockatmark(3).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sockatmark(fd: c_int) -> c_int {
+    let mut at: c_int = 0;
+    // SAFETY: the place is a local.
+    if unsafe { ioctl(fd, SIOCATMARK, &raw mut at) } < 0 { -1 } else { at }
 }

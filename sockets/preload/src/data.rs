@@ -364,10 +364,17 @@ unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize
     result(receive_message(fd, msg, flags)) as ssize_t
 }
 
+/// A flag of the kernel's own (`__sys_recvmsg` in net/socket.c).
+const MSG_CMSG_COMPAT: c_int = c_int::MIN;
+
 /// Receives as a header says, and writes into it what came beside bytes.
 pub fn receive_message(fd: c_int, msg: *mut msghdr, flags: c_int) -> Result<i64> {
+    if flags & MSG_CMSG_COMPAT != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
     // SAFETY: any bytes are a header; where it says that there is memory is looked at.
     let mut head = unsafe { memory::read(msg) }?;
+    check_name_of(&head)?;
     // SAFETY: the program gives vectors, which no other thread of it changes meanwhile.
     let vectors = unsafe { vectors(head.msg_iov, head.msg_iovlen, libc::EMSGSIZE) }?;
     let got = receive(fd, vectors, flags)?;
@@ -432,6 +439,12 @@ unsafe extern "C" fn sendto(
     result(named.and_then(|()| transmit(fd, &[vector], flags))) as ssize_t
 }
 
+/// Whether a header's name has a length (Linux: `__copy_msghdr` in net/socket.c).
+fn check_name_of(head: &msghdr) -> Result<()> {
+    let is_wrong = !head.msg_name.is_null() && head.msg_namelen.cast_signed() < 0;
+    if is_wrong { Err(Errno(libc::EINVAL)) } else { Ok(()) }
+}
+
 /// Whether a name could be one (Linux: `move_addr_to_kernel` in net/socket.c).
 fn is_name(at: *const sockaddr, len: socklen_t) -> Result<()> {
     if len as usize > size_of::<sockaddr_storage>() {
@@ -463,7 +476,11 @@ unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize
         return call!(SYS_writev, fd, iov, count) as ssize_t;
     }
     // SAFETY: the program gives vectors, which no other thread of it changes meanwhile.
-    let sent = unsafe { counted(iov, count) }.and_then(|vectors| transmit(fd, vectors, 0));
+    let sent = unsafe { counted(iov, count) }.and_then(|vectors| match bytes_of(vectors) {
+        // Linux: `do_iter_readv_writev` is not come to in fs/read_write.c.
+        0 => Ok(0),
+        _ => transmit(fd, vectors, 0),
+    });
     result(sent) as ssize_t
 }
 
@@ -486,11 +503,16 @@ unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssi
 pub fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Result<i64> {
     // SAFETY: any bytes are a header; where it says that there is memory is looked at.
     let head = unsafe { memory::read(msg) }?;
+    check_name_of(&head)?;
     if !head.msg_name.is_null() {
-        is_name(head.msg_name.cast_const().cast(), head.msg_namelen)?;
+        let len = head.msg_namelen.min(size_of::<sockaddr_storage>() as socklen_t);
+        is_name(head.msg_name.cast_const().cast(), len)?;
     }
     // SAFETY: the program gives vectors, which no other thread of it changes meanwhile.
     let vectors = unsafe { vectors(head.msg_iov, head.msg_iovlen, libc::EMSGSIZE) }?;
+    if head.msg_controllen > c_int::MAX as usize {
+        return Err(Errno(libc::ENOBUFS));
+    }
     if head.msg_controllen > 0 {
         check(Access::Read, head.msg_control, head.msg_controllen)?;
         return Err(Errno(libc::EINVAL));

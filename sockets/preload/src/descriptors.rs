@@ -10,7 +10,7 @@ use core::ffi::{c_int, c_long, c_uint, c_void};
 use core::net::SocketAddr;
 use core::ptr;
 use libc::{sockaddr, socklen_t};
-use posix::{Errno, Result};
+use posix::{Errno, Result, has_no_level};
 
 /// A descriptor's number is given to something else, or to nothing: what we have under it ends.
 pub fn let_go(fd: c_int) {
@@ -143,16 +143,50 @@ unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int
             }
             libc::F_SETFL => {
                 // Flags are an int, whatever lies in the word's upper half.
+                let refused = match argument as c_int {
+                    // Linux: `setfl` in fs/fcntl.c.
+                    flags if flags & libc::O_DIRECT != 0 => Some(libc::EINVAL),
+                    // Nobody is signalled.
+                    flags if flags & libc::O_ASYNC != 0 => Some(libc::EOPNOTSUPP),
+                    _ => None,
+                };
                 let on = argument as c_int & libc::O_NONBLOCK != 0;
-                return int(result(with(|worker| worker.calls().set_nonblocking(fd, on)).map(|()| 0)));
+                let set = refused
+                    .map_or_else(|| with(|worker| worker.calls().set_nonblocking(fd, on)), |error| Err(Errno(error)));
+                return int(result(set.map(|()| 0)));
             }
-            // Who is signalled (SIGIO) and what is locked: nothing of a stream of ours.
-            libc::F_SETOWN | libc::F_GETOWN => return int(result(Err(Errno(libc::EINVAL)))),
-            _ => {}
+            // Who is signalled (SIGIO), and by what: nobody is. Who reads has no leases.
+            libc::F_GETOWN | F_GETSIG | libc::F_NOTIFY => return 0,
+            libc::F_SETOWN | F_SETSIG if argument == 0 => return 0,
+            libc::F_GETLEASE => return libc::F_UNLCK,
+            libc::F_GETFD | libc::F_SETFD | libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {}
+            // The kernel has these for files that are open, and the number's is none.
+            libc::F_GETLK
+            | libc::F_SETLK
+            | libc::F_SETLKW
+            | libc::F_OFD_GETLK
+            | libc::F_OFD_SETLK
+            | libc::F_OFD_SETLKW
+            | libc::F_SETLEASE => return int(result(Err(Errno(libc::EBADF)))),
+            libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ => return int(result(Err(Errno(libc::EBADF)))),
+            F_GETOWN_EX | F_SETOWN_EX => return int(result(no_owner(argument))),
+            _ => return int(result(Err(Errno(libc::EINVAL)))),
         }
     }
     let done = int(call!(SYS_fcntl, fd, command, argument));
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) { doubled(fd, done) } else { done }
+}
+
+/// Linux: include/uapi/asm-generic/fcntl.h.
+const F_SETSIG: c_int = 10;
+const F_GETSIG: c_int = 11;
+const F_SETOWN_EX: c_int = 15;
+const F_GETOWN_EX: c_int = 16;
+
+/// Nobody is signalled, which takes a place to say so.
+fn no_owner(at: c_long) -> Result<i64> {
+    check(Access::Read, at as *const c_void, 2 * size_of::<c_int>())?;
+    Err(Errno(libc::EINVAL))
 }
 
 /// `fcntl64`, as programs that were built for large files call it.
@@ -184,6 +218,9 @@ unsafe extern "C" fn getsockopt(
 }
 
 fn tell_option(fd: c_int, (level, name): (c_int, c_int), value: *mut c_void, len: *mut socklen_t) -> Result<()> {
+    if has_no_level(with(|worker| worker.calls().is_v6(fd))?, level) {
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
     // SAFETY: any number is one.
     let room = unsafe { memory::read(len) }?;
     let room = usize::try_from(room.cast_signed()).map_err(|_| Errno(libc::EINVAL))?;
@@ -226,6 +263,9 @@ unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *co
 
 fn set_option(fd: c_int, (level, name): (c_int, c_int), value: *const c_void, len: socklen_t) -> Result<()> {
     let count = usize::try_from(len.cast_signed()).map_err(|_| Errno(libc::EINVAL))?.min(LONGEST_OPTION);
+    if has_no_level(with(|worker| worker.calls().is_v6(fd))?, level) {
+        return Err(Errno(libc::ENOPROTOOPT));
+    }
     check(Access::Read, value, count)?;
     let mut copy = [0u8; LONGEST_OPTION];
     // SAFETY: so many bytes were found there.

@@ -134,11 +134,16 @@ unsafe extern "C" fn splice(
         (true, _) => to,
         (false, true) => from,
     };
-    // Linux: `__do_splice` in fs/splice.c: neither has places, and one of both is a pipe.
-    let refused = if !is_pipe(pipe) {
+    // Linux: `splice` and `do_splice` in fs/splice.c: neither has places, and one of both is a pipe.
+    let of_pipe = if pipe == to { to_offset } else { from_offset };
+    let refused = if len == 0 {
+        return 0;
+    } else if flags & !SPLICE_FLAGS != 0 || !is_pipe(pipe) {
         Some(libc::EINVAL)
-    } else if !from_offset.is_null() || !to_offset.is_null() {
+    } else if !of_pipe.is_null() {
         Some(libc::ESPIPE)
+    } else if !from_offset.is_null() || !to_offset.is_null() {
+        Some(libc::EINVAL)
     } else {
         None
     };
@@ -151,6 +156,21 @@ unsafe extern "C" fn splice(
         raise_pipe();
     }
     result(outcome) as ssize_t
+}
+
+/// Linux: `SPLICE_F_ALL`.
+const SPLICE_FLAGS: c_uint = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+
+/// `tee`, which is for two pipes.
+///
+/// # Safety
+/// As for tee(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tee(from: c_int, to: c_int, len: size_t, flags: c_uint) -> ssize_t {
+    if is_ours(from) || is_ours(to) {
+        return if len == 0 { 0 } else { result(Err(Errno(libc::EINVAL))) as ssize_t };
+    }
+    call!(SYS_tee, from, to, len, flags) as ssize_t
 }
 
 fn is_pipe(fd: c_int) -> bool {

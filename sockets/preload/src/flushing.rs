@@ -25,7 +25,7 @@ fn flush_if(is_to_be: impl FnOnce() -> bool) {
     // In a signal's handler amid a call, that call sees to it.
     let _ = with_uncounted(|worker| {
         if worker.has_to_leave() && is_to_be() {
-            worker.turn();
+            worker.turn_and_send();
         }
         Ok(())
     });

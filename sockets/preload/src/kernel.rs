@@ -48,6 +48,13 @@ pub fn is_nonblocking(fd: c_int) -> bool {
     call!(SYS_fcntl, fd, libc::F_GETFL, 0) & c_long::from(libc::O_NONBLOCK) != 0
 }
 
+/// How many descriptors this process may have (`RLIMIT_NOFILE`).
+pub fn descriptors_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let got = call!(SYS_prlimit64, 0, libc::RLIMIT_NOFILE, ptr::null::<libc::rlimit>(), &raw mut limit);
+    if got == 0 { limit.rlim_cur } else { u64::MAX }
+}
+
 /// Whether a descriptor is an epoll set, which does not watch `nobody`.
 ///
 /// # Errors

@@ -53,6 +53,7 @@ mod next;
 mod opening;
 mod place;
 mod placeholders;
+mod places;
 mod printing;
 mod process;
 mod refusals;

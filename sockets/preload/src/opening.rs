@@ -11,7 +11,7 @@ use crate::watching::watch_ours;
 use crate::worker::{self, patience, place, reset_from_afar, with};
 use core::ffi::c_int;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use libc::{sockaddr, socklen_t};
+use libc::{sa_family_t, sockaddr, sockaddr_storage, socklen_t};
 use posix::{Errno, Result};
 
 /// `bind`. An address of ours is not the kernel's: it is to take it all the same.
@@ -29,6 +29,10 @@ unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c
         let on: c_int = 1;
         let (level, name) = (libc::IPPROTO_IP, libc::IP_FREEBIND);
         call!(SYS_setsockopt, fd, level, name, &raw const on, size_of::<c_int>());
+    }
+    if mark(fd) == Mark::Connection {
+        let bound = address::read_own(addr, len, || with(|worker| worker.calls().is_v6(fd)));
+        return int(result(bound.and_then(|address| with(|worker| worker.calls().bind(fd, address))).map(|()| 0)));
     }
     int(call!(SYS_bind, fd, addr, len))
 }
@@ -142,10 +146,30 @@ unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
         Ok(to) if ours || (mark(fd) == Mark::Foreign && is_over_link(to.ip()) && is_stream(fd) && is_from_link(fd)) => {
             int(result(connect_ours(fd, to, ours).map(|()| 0)))
         }
-        Err(Errno(libc::EAFNOSUPPORT)) if ours => int(result(with(|worker| worker.calls().disconnect(fd)).map(|()| 0))),
-        Err(error) if ours => int(result(Err(error))),
-        _ => int(call!(SYS_connect, fd, addr, len)),
+        Err(error) if ours => int(result(connect_nowhere(fd, (addr, len), error).map(|()| 0))),
+        _ => {
+            let done = int(call!(SYS_connect, fd, addr, len));
+            // A listener that is disconnected is none any more.
+            if done == 0 && matches!(mark(fd), Mark::Listener | Mark::Listening) {
+                let_go(fd);
+            }
+            done
+        }
     }
+}
+
+/// `connect` of a connection with what is no address that it could have: that of no family ends what
+/// there is.
+fn connect_nowhere(fd: c_int, (addr, len): (*const sockaddr, socklen_t), error: Errno) -> Result<()> {
+    let is_there =
+        !matches!(error, Errno(libc::EFAULT)) && (2..=size_of::<sockaddr_storage>()).contains(&(len as usize));
+    // SAFETY: so much was found there.
+    let family = is_there.then(|| unsafe { addr.cast::<sa_family_t>().read_unaligned() });
+    with(|worker| match family.map(i32::from) {
+        Some(libc::AF_UNSPEC) => worker.calls().disconnect(fd),
+        Some(_) => worker.calls().connect_nowhere(fd, error),
+        None => Err(error),
+    })
 }
 
 fn connect_ours(fd: c_int, to: SocketAddr, ours: bool) -> Result<()> {

@@ -41,7 +41,8 @@ pub fn say_once(of: &str, sentence: &str) {
     ask(&seats::Ask::SayOnce(of.to_owned(), sentence.to_owned()));
 }
 
-fn ask(what: &seats::Ask) {
+/// Tells the keeper, or asks for what has no answer.
+pub fn ask(what: &seats::Ask) {
     if let Some(place) = place() {
         // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
         // program, and then calls on it fail.

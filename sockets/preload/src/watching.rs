@@ -19,6 +19,9 @@ use wire::Time;
 /// Events that are told at once, however much room there is.
 const MOST_EVENTS: usize = 1024;
 
+/// Events that a program may have room for (Linux: `EP_MAX_EVENTS`).
+const MOST_ASKED: usize = c_int::MAX as usize / size_of::<epoll_event>();
+
 /// Turns between two looks at the kernel's descriptors while ours keep us busy.
 const TURNS_BETWEEN_LOOKS: u64 = 16;
 
@@ -28,7 +31,7 @@ const TURNS_BETWEEN_LOOKS: u64 = 16;
 /// As for epoll_ctl(2).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-    if let Err(error) = adopt_set(set) {
+    if let Err(error) = adopt_set(set).and_then(|()| is_no_connection(set)) {
         return int(result(Err(error)));
     }
     // SAFETY: any bytes are an event.
@@ -56,6 +59,11 @@ unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut epo
             done
         }
     }
+}
+
+/// A connection of ours is no set, which the kernel cannot tell of its number.
+fn is_no_connection(set: c_int) -> Result<()> {
+    if mark(set) == Mark::Connection { Err(Errno(libc::EINVAL)) } else { Ok(()) }
 }
 
 /// A set that watches connections of ours would be watched by another, which the kernel would tell of
@@ -89,6 +97,7 @@ fn adopt_set(set: c_int) -> Result<()> {
 /// ours in it, and would wait for ever.
 fn is_kernels(set: c_int) -> Result<bool> {
     adopt_set(set)?;
+    is_no_connection(set)?;
     match mark(set) {
         _ if is_here() => Ok(false),
         Mark::Set => Err(refuse("epoll_wait")),
@@ -196,11 +205,13 @@ fn wait(
     timeout: Duration,
     mask: *const sigset_t,
 ) -> Result<i64> {
-    let most = usize::try_from(most).ok().filter(|most| *most > 0).ok_or(Errno(libc::EINVAL))?;
+    let most = usize::try_from(most).ok().filter(|most| (1..=MOST_ASKED).contains(most)).ok_or(Errno(libc::EINVAL))?;
     let room = most.min(MOST_EVENTS);
     let is_told = is_there(Access::Write, events.cast(), room * size_of::<epoll_event>());
     let until = if timeout == Duration::MAX { Time::MAX } else { Clock.now() + timeout };
     let mut first = true;
+    // The kernel's may be ready.
+    let mut is_due = true;
     loop {
         worker.turn();
         let mut count = match is_told {
@@ -211,9 +222,10 @@ fn wait(
             }
             false => 0,
         };
-        // The kernel's have their look when nothing of ours is ready, and every so many turns: then
-        // half of the room is theirs.
-        if count == 0 || worker.turns().is_multiple_of(TURNS_BETWEEN_LOOKS) {
+        // The kernel's have their look when nothing of ours is ready, and every so many turns of those
+        // that do something: then half of the room is theirs.
+        let is_busy = count > 0 || worker.has_more();
+        if (count == 0 && is_due) || (is_busy && worker.turns().is_multiple_of(TURNS_BETWEEN_LOOKS)) {
             count = count.min(room);
             if count < room {
                 count += take_kernels(set, events, count, room)?;
@@ -228,7 +240,7 @@ fn wait(
         }
         first = false;
         let also = [pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
-        worker.wait(&also, left, mask)?;
+        is_due = worker.wait(&also, left, mask)?;
     }
 }
 
@@ -292,13 +304,16 @@ unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int,
     unsafe { poll(fds, count, timeout) }
 }
 
+/// So many entries of poll(2) are never too many: nobody's limit of descriptors is as low.
+const FEW: nfds_t = 64;
+
 /// Polls descriptors of the kernel's and of ours.
 ///
 /// # Safety
 /// `count` entries can be read and written at `fds`; the mask is null or one.
 pub unsafe fn poll_all(fds: *mut pollfd, count: nfds_t, timeout: Duration, mask: *const sigset_t) -> c_int {
-    // Nobody has as many descriptors (Linux: `do_sys_poll` in fs/select.c).
-    if count > MOST as nfds_t {
+    // Nobody has as many descriptors (Linux: `do_sys_poll` in fs/select.c). Few are no more than any limit.
+    if count > MOST as nfds_t || (count > FEW && count > kernel::descriptors_limit()) {
         return int(result(Err(Errno(libc::EINVAL))));
     }
     if let Err(error) = check(Access::Write, fds.cast(), count as usize * size_of::<pollfd>()) {
@@ -367,14 +382,19 @@ fn poll_here(
     let until = if timeout == Duration::MAX { Time::MAX } else { Clock.now() + timeout };
     let is_ours = |fd: c_int| matches!(mark(fd), Mark::Connection | Mark::Listener);
     let kernels: Vec<usize> = (0..entries.len()).filter(|at| !is_ours(entries[*at].fd)).collect();
+    let mut also: Vec<pollfd> = kernels.iter().map(|at| entries[*at]).collect();
+    // The kernel's may be ready.
+    let mut is_due = true;
     loop {
         worker.turn();
         let mut ready = poll_ours(worker, entries);
-        let mut also: Vec<pollfd> = kernels.iter().map(|at| pollfd { revents: 0, ..entries[*at] }).collect();
-        let now = timespec_of(Duration::ZERO);
-        let found = call!(SYS_ppoll, also.as_mut_ptr(), also.len(), &raw const now, ptr::null::<sigset_t>(), 8usize);
-        if found < 0 && ready == 0 {
-            return Err(Errno(kernel::errno()));
+        also.iter_mut().for_each(|entry| entry.revents = 0);
+        if is_due {
+            let (now, none) = (timespec_of(Duration::ZERO), ptr::null::<sigset_t>());
+            let found = call!(SYS_ppoll, also.as_mut_ptr(), also.len(), &raw const now, none, 8usize);
+            if found < 0 && ready == 0 {
+                return Err(Errno(kernel::errno()));
+            }
         }
         for (at, entry) in kernels.iter().zip(&also) {
             // Of a set that watches ours as well both may tell.
@@ -386,7 +406,6 @@ fn poll_here(
         if ready > 0 || left.is_zero() {
             return Ok(ready);
         }
-        also.iter_mut().for_each(|entry| entry.revents = 0);
-        worker.wait(&also, left, mask)?;
+        is_due = worker.wait(&also, left, mask)?;
     }
 }

@@ -1,13 +1,17 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
 mod heir;
+mod in_the_way;
 mod lost;
+mod pace;
 mod unclaimed;
 mod waiting;
 
 pub use crate::place::{Place, place, say, set_place};
 pub use heir::Heir;
 
+use self::in_the_way::InTheWay;
+use self::pace::WorkerPace;
 use crate::address::bound;
 use crate::afar::{self, Afar};
 use crate::any_link::AnyLink;
@@ -67,6 +71,7 @@ pub struct SeatedWorker {
     /// The last turn left something to do.
     more: bool,
     deadline: Time,
+    pace: WorkerPace,
     counted: Counted,
     /// The program has computed since: the last turn's time, or a sleep's end.
     computes_since: Time,
@@ -93,6 +98,7 @@ pub struct SeatedWorker {
     has_lost: bool,
     /// Since when there are connections that nobody accepts here and nobody elsewhere takes.
     unclaimed_since: Option<Time>,
+    in_the_way: InTheWay,
 }
 
 impl SeatedWorker {
@@ -123,6 +129,7 @@ impl SeatedWorker {
             signals: Signals::default(),
             more: true,
             deadline: now,
+            pace: WorkerPace::new(terms.pace, now),
             counted: Counted::default(),
             computes_since: now,
             column: Some(Column::new(page)),
@@ -136,6 +143,7 @@ impl SeatedWorker {
             changes: u64::MAX,
             has_lost: false,
             unclaimed_since: None,
+            in_the_way: InTheWay::default(),
         })
     }
 
@@ -178,7 +186,7 @@ impl SeatedWorker {
             self.look_after_link(now);
         }
         let unclaimed = self.silo.app.unclaimed();
-        let turn = self.silo.turn(now);
+        let turn = self.pace.turn(&mut self.silo, now);
         self.more = turn.more;
         self.deadline = turn.deadline;
         while let Some(message) = self.silo.link.poll_message() {
@@ -218,6 +226,7 @@ impl SeatedWorker {
     fn look_after_link(&mut self, now: Time) {
         self.looked_after = now;
         self.look_after_peer();
+        self.look_in_the_way();
         self.changes = self.silo.link.changes();
         let mut looks = MOST_LOST;
         while let Some((remote, local)) = self.silo.link.take_lost(&mut looks) {
@@ -339,12 +348,6 @@ impl SeatedWorker {
         if self.silo.app.pending() >= MOST_PENDING || (!more && self.silo.app.is_all_answered()) {
             self.turn();
         }
-    }
-
-    /// Whether anything that the program did waits to leave.
-    #[inline]
-    pub const fn has_to_leave(&self) -> bool {
-        self.to_leave || self.silo.app.pending() > 0
     }
 
     /// What the deputy does while the program's thread is away: turns, and then the descriptors and

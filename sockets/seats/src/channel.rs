@@ -27,6 +27,9 @@ pub enum Ask {
     /// That the link's connection ends, of which the number says which it is: its peer breaks the
     /// protocol.
     Refuse(u32),
+    /// That the seat of this number keeps others from a queue: its process may have been stopped amid
+    /// its turn there.
+    InTheWay(usize),
     /// That the keeper has a share in a listening socket of the kernel, which comes with it, and
     /// resets what connects to it.
     Listening,
@@ -75,6 +78,7 @@ pub fn ask(channel: BorrowedFd<'_>, ask: &Ask, descriptor: Option<BorrowedFd<'_>
         Ask::Link => "link".to_owned(),
         Ask::Heir(seat) => format!("heir {seat}"),
         Ask::Refuse(epoch) => format!("refuse {epoch}"),
+        Ask::InTheWay(seat) => format!("in-the-way {seat}"),
         Ask::Listening => "listening".to_owned(),
         Ask::Say(sentence) => format!("say {sentence}"),
         Ask::SayOnce(kind, sentence) => format!("once {kind}: {sentence}"),
@@ -154,6 +158,7 @@ pub fn receive(channel: BorrowedFd<'_>) -> io::Result<Option<Asked>> {
         ("link", _) => Ask::Link,
         ("heir", seat) => Ask::Heir(seat.parse().map_err(|_| unknown())?),
         ("refuse", epoch) => Ask::Refuse(epoch.parse().map_err(|_| unknown())?),
+        ("in-the-way", seat) => Ask::InTheWay(seat.parse().map_err(|_| unknown())?),
         ("listening", _) => Ask::Listening,
         ("say", sentence) => Ask::Say(sentence.to_owned()),
         ("once", both) => {
@@ -249,9 +254,11 @@ mod tests {
         let once = Ask::SayOnce("recv".to_owned(), "it was: refused".to_owned());
         ask(program.as_fd(), &Ask::Say("all is well".to_owned()), None).unwrap();
         ask(program.as_fd(), &once, None).unwrap();
+        ask(program.as_fd(), &Ask::InTheWay(7), None).unwrap();
         ask(program.as_fd(), &Ask::Listening, Some(keeper.as_fd())).unwrap();
         assert_eq!(receive(keeper.as_fd()).unwrap().unwrap().ask, Ask::Say("all is well".to_owned()));
         assert_eq!(receive(keeper.as_fd()).unwrap().unwrap().ask, once);
+        assert_eq!(receive(keeper.as_fd()).unwrap().unwrap().ask, Ask::InTheWay(7));
         let asked = receive(keeper.as_fd()).unwrap().unwrap();
         assert!(asked.ask == Ask::Listening && asked.descriptor.is_some());
         // What is longer than a message is cut, between characters.

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
+use core::time::Duration;
+use silo::Pace;
 
 /// An address with the prefix of the network that it is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +63,8 @@ impl fmt::Display for BadTerms {
 impl core::error::Error for BadTerms {}
 
 /// What is a program's own. As text, words with blanks between them:
-/// `tap:near0 10.0.0.2/24 via=10.0.0.1 ports=80,443`.
+/// `tap:near0 10.0.0.2/24 via=10.0.0.1 ports=80,443 idle=spin tx-delay-ns=100000`. What is usual is
+/// not written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// The link, as it is written on a command line.
@@ -72,6 +75,8 @@ pub struct Terms {
     pub gateways: Vec<IpAddr>,
     /// Ports whose listeners are ours; none stands for all.
     pub ports: Vec<u16>,
+    /// How its workers trade latency for processor time.
+    pub pace: Pace,
 }
 
 impl Terms {
@@ -103,6 +108,13 @@ impl fmt::Display for Terms {
             let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
             write!(f, " ports={}", ports.join(","))?;
         }
+        let Pace { idle, tx_delay } = self.pace;
+        if idle != Pace::default().idle {
+            write!(f, " idle={idle}")?;
+        }
+        if !tx_delay.is_zero() {
+            write!(f, " tx-delay-ns={}", tx_delay.as_nanos())?;
+        }
         Ok(())
     }
 }
@@ -113,7 +125,8 @@ impl FromStr for Terms {
     fn from_str(text: &str) -> Result<Self, BadTerms> {
         let mut words = text.split_ascii_whitespace();
         let link = words.next().ok_or_else(|| BadTerms("there is no link".to_owned()))?.to_owned();
-        let mut terms = Self { link, addresses: Vec::new(), gateways: Vec::new(), ports: Vec::new() };
+        let mut terms =
+            Self { link, addresses: Vec::new(), gateways: Vec::new(), ports: Vec::new(), pace: Pace::default() };
         for word in words {
             let bad = || BadTerms(format!("'{word}' is not understood"));
             if let Some(gateway) = word.strip_prefix("via=") {
@@ -122,6 +135,10 @@ impl FromStr for Terms {
                 for port in ports.split(',') {
                     terms.ports.push(port.parse().map_err(|_| bad())?);
                 }
+            } else if let Some(policy) = word.strip_prefix("idle=") {
+                terms.pace.idle = policy.parse().map_err(|_| bad())?;
+            } else if let Some(nanos) = word.strip_prefix("tx-delay-ns=") {
+                terms.pace.tx_delay = Duration::from_nanos(nanos.parse().map_err(|_| bad())?);
             } else {
                 terms.addresses.push(word.parse()?);
             }
@@ -140,9 +157,24 @@ mod tests {
         let terms: Terms = text.parse().unwrap();
         assert_eq!(terms.to_string(), text);
         assert_eq!(terms.ports, [80, 443]);
-        for wrong in
-            ["", "tap:x 10.0.0.2", "tap:x 10.0.0.2/33", "tap:x via=here", "tap:x ports=", "tap:x ports=80,70000"]
-        {
+        assert_eq!(terms.pace, Pace::default());
+        for policy in ["spin", "spin:50us:1s", "adaptive:30us:2ms", "sleep:100us"] {
+            let text = format!("memif:/run/link 10.0.0.2/24 ports=80 idle={policy} tx-delay-ns=20500");
+            let terms: Terms = text.parse().unwrap();
+            assert_eq!(terms.to_string(), text);
+            let wanted = Pace { idle: policy.parse().unwrap(), tx_delay: Duration::from_nanos(20_500) };
+            assert_eq!(terms.pace, wanted);
+        }
+        for wrong in [
+            "",
+            "tap:x 10.0.0.2",
+            "tap:x 10.0.0.2/33",
+            "tap:x via=here",
+            "tap:x ports=",
+            "tap:x ports=80,70000",
+            "tap:x idle=never",
+            "tap:x tx-delay-ns=1us",
+        ] {
             assert!(wrong.parse::<Terms>().is_err(), "{wrong}");
         }
     }

@@ -16,7 +16,7 @@ pub const SEATS_MAX: usize = 32;
 pub const QUEUES_MAX: usize = 32;
 
 /// What the memory begins with: "NEARSHR" and the version of all that is in it.
-const MAGIC: u64 = 0x4e45_4152_5348_5204;
+const MAGIC: u64 = 0x4e45_4152_5348_5205;
 
 /// Connections of a seat that are noted; the peers of others hear of its end when they next send.
 pub(crate) const FLOWS: usize = 1 << 16;
@@ -63,6 +63,8 @@ const SEAT_ASLEEP: usize = 32;
 /// When its program last looked for what there is, in the clock's nanoseconds; all bits while it waits
 /// for that.
 const SEAT_ATTENDED: usize = 33;
+/// When it was first told of news that it has not taken, in the clock's nanoseconds.
+const SEAT_RUNG: usize = 34;
 const SEAT_WORDS: usize = 48;
 const AT_HINTS: usize = AT_SEAT + SEATS_MAX * SEAT_WORDS;
 const AT_DOORS: usize = AT_HINTS + HINTS;
@@ -421,10 +423,30 @@ impl SharedMemory {
         Time::from_nanos(self.of_seat(seat, SEAT_ATTENDED).load(Ordering::Relaxed))
     }
 
+    /// Since when a seat has news that it has not taken, if it has.
+    pub(crate) fn rung(&self, seat: usize) -> Option<Time> {
+        let has_news = self.of_seat(seat, SEAT_ARRIVED).load(Ordering::Relaxed) != 0;
+        has_news.then(|| Time::from_nanos(self.of_seat(seat, SEAT_RUNG).load(Ordering::Relaxed)))
+    }
+
+    /// The seat that has a turn at a queue, if any has.
+    pub(crate) fn has_turn(&self, queue: usize, turn: Turn) -> Option<usize> {
+        let held = self.word(turn.word(queue)).load(Ordering::Relaxed);
+        usize::try_from(held).ok()?.checked_sub(1).filter(|seat| *seat < self.seats)
+    }
+
+    /// Whether a seat is amid a turn at any queue: others have none there meanwhile.
+    #[must_use]
+    pub fn is_amid_turn(&self, seat: usize) -> bool {
+        (0..QUEUES_MAX).any(|queue| Turn::BOTH.into_iter().any(|turn| self.has_turn(queue, turn) == Some(seat)))
+    }
+
     /// Tells a seat that the ring from another has news. Whether it sleeps, and is to be woken.
     #[inline]
-    pub(crate) fn ring_bell(&self, to: usize, from: usize) -> bool {
-        self.of_seat(to, SEAT_ARRIVED).fetch_or(1 << from, Ordering::SeqCst);
+    pub(crate) fn ring_bell(&self, to: usize, from: usize, now: Time) -> bool {
+        if self.of_seat(to, SEAT_ARRIVED).fetch_or(1 << from, Ordering::SeqCst) == 0 {
+            self.of_seat(to, SEAT_RUNG).store(now.as_nanos(), Ordering::Relaxed);
+        }
         self.of_seat(to, SEAT_ASLEEP).load(Ordering::SeqCst) != 0
     }
 

@@ -19,8 +19,9 @@ pub const LONGEST_PARKED: Duration = Duration::from_secs(3);
 /// Those that wait are looked after this often.
 pub(crate) const LOOK_AFTER_PARKED: Duration = Duration::from_millis(5);
 
-/// A program that has not looked for what there is for so long computes, or was stopped: new connections
-/// are for others, as long as there is one that does.
+/// A program that has not looked for what there is for so long computes, or was stopped, and so was one
+/// that waits and has not taken for so long what others passed to it: new connections are for others, as
+/// long as there is one that does.
 const COMPUTES: Duration = Duration::from_millis(5);
 
 /// Flows that were left to others and are remembered, at most: their seats know them soon.
@@ -176,9 +177,10 @@ impl SeatState {
         seat == self.own || self.others.contains(&seat)
     }
 
-    /// Whether a seat's program waits, or does not compute for long.
+    /// Whether a seat's program waits and is not stopped, or does not compute for long.
     fn is_attended(&self, seat: usize) -> bool {
-        self.now.since(self.memory.attended(seat)) < COMPUTES
+        let is_heard = self.memory.rung(seat).is_none_or(|rung| self.now.since(rung) < COMPUTES);
+        is_heard && self.now.since(self.memory.attended(seat)) < COMPUTES
     }
 
     /// The seat that a new flow to a port is for: one of those that watch for it, or else of those
@@ -203,7 +205,9 @@ impl SeatState {
     /// The seat that a segment is passed to first.
     pub fn seat_of(&self, tuple: &Tuple, flags: Flags) -> usize {
         let hash = self.hasher.hash(tuple);
-        if let Some(seat) = self.memory.hint(hash).filter(|seat| self.is_there(*seat)) {
+        let hint = self.memory.hint(hash).filter(|seat| self.is_there(*seat));
+        // Who asks for a connection again, of a process that does not answer, may have another's.
+        if let Some(seat) = hint.filter(|seat| !is_opening(flags) || *seat == self.own || self.is_attended(*seat)) {
             return seat;
         }
         let here = self.keeps_new
@@ -290,7 +294,7 @@ impl SeatState {
     }
 
     pub fn tell(&self, to: usize) {
-        if self.memory.ring_bell(to, self.own)
+        if self.memory.ring_bell(to, self.own, self.now)
             && let Some(bell) = self.bells.get(to)
         {
             // Fails only when its counter is full, and then it is readable anyway.

@@ -152,6 +152,15 @@ impl<R: CommonReceive, T: CommonTransmit> QueueSet<R, T> {
         (self.tx.sent, self.tx.committed, self.tx.offered, self.tx.unsent) = (0, 0, false, false);
     }
 
+    /// Another seat that is amid a turn at a queue which this one uses. They take microseconds: one that
+    /// is there look after look, some milliseconds apart, was stopped amid it.
+    pub fn in_the_way(&self) -> Option<usize> {
+        let receives = (0..self.rx.receivers.len()).filter(|queue| self.rx.receivers[*queue].has_frames());
+        let receivers = receives.filter_map(|queue| self.rx.memory.has_turn(queue, Turn::Receive));
+        let sends = self.tx.waits().then(|| self.rx.memory.has_turn(self.tx.queue, Turn::Send)).flatten();
+        sends.into_iter().chain(receivers).find(|seat| *seat != self.rx.own)
+    }
+
     /// The receiving sides of its queues.
     pub fn receivers(&self) -> &[R] {
         &self.rx.receivers
@@ -303,7 +312,7 @@ pub struct QueueTx<T> {
     sent: usize,
     committed: usize,
     offered: bool,
-    /// The other side did not take all.
+    /// The last flush did not bring all to the other side.
     unsent: bool,
     /// Nobody is at the other side, or no carrier.
     is_down: bool,
@@ -383,6 +392,7 @@ impl<T: CommonTransmit> Transmit for QueueTx<T> {
         if self.sent < self.committed {
             if !self.begin() {
                 // Another was interrupted amid it: what waits is sent in the next turn.
+                self.unsent = true;
                 return;
             }
             let (slots, lens, stride) = (&self.slots, &self.lens, self.stride);
@@ -394,7 +404,7 @@ impl<T: CommonTransmit> Transmit for QueueTx<T> {
             self.counters.tx_bytes += sent.iter().sum::<usize>() as u64;
             self.sent += sent.len();
         }
-        self.unsent = !self.sender.kick();
+        self.unsent = !self.sender.kick() || self.sent < self.committed;
         if self.sent == self.committed {
             // From the first slot again, which is warm.
             (self.sent, self.committed) = (0, 0);
@@ -435,7 +445,7 @@ impl<R: CommonReceive, T: CommonTransmit> Link for QueueSet<R, T> {
     }
 
     fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
-        let mut nap = if self.tx.waits() { UNSENT_NAP } else { Duration::MAX };
+        let mut nap = if self.tx.unsent { UNSENT_NAP } else { Duration::MAX };
         let own_queues = self.rx.own_queues;
         for (queue, receiver) in self.rx.receivers.iter_mut().enumerate() {
             if own_queues >> queue & 1 != 0 {

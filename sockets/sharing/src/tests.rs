@@ -218,6 +218,48 @@ fn who_computes_gets_no_new_flows() {
     assert!(both[0] > 5 && both[1] > 5, "{both:?}");
 }
 
+/// One that waits and does not take what was passed to it was stopped: new flows are not for it, nor those
+/// that ask once more, and what it has stays with it.
+#[test]
+fn who_was_stopped_while_it_waited_gets_no_new_flows() {
+    let mut scene = Scene::new();
+    let mut links: Vec<_> = (0..3).map(|seat| scene.seat(seat)).collect();
+    for link in &mut links[1..] {
+        link.set_doors(&[(80, true)]);
+        link.set_attended(None);
+    }
+    let takes = |links: &mut [SeatedLink<WireLink>], seat: usize, now: Time| -> Vec<u16> {
+        let all =
+            core::iter::from_fn(|| Some(turn(&mut links[seat], now, Makes::Known)).filter(|seen| !seen.is_empty()));
+        all.flatten().map(|(from, _)| from).collect()
+    };
+    let read = |links: &mut [SeatedLink<WireLink>], now: Time| {
+        while !scene.device.lock().unwrap().is_empty() {
+            turn(&mut links[0], now, Makes::Known);
+        }
+    };
+    (1_000..1_050).for_each(|from| scene.send(segment(from, 80, Flags::SYN)));
+    read(&mut links, scene.now);
+    let others = takes(&mut links, 2, scene.now);
+    let its: Vec<u16> = (1_000..1_050).filter(|from| !others.contains(from)).collect();
+    assert!(others.len() > 5 && its.len() > 5, "{others:?}");
+    // It does not take them.
+    let later = scene.now + Duration::from_millis(10);
+    (2_000..2_050).for_each(|from| scene.send(segment(from, 80, Flags::SYN)));
+    scene.send(segment(its[0], 80, Flags::SYN));
+    scene.send(segment(its[1], 80, Flags::ACK));
+    read(&mut links, later);
+    let taken = takes(&mut links, 2, later);
+    assert!(taken.len() == 51 && taken.contains(&its[0]), "{taken:?}");
+    // It goes on, and finds what it had.
+    let found = takes(&mut links, 1, later);
+    assert_eq!(found.len(), its.len() + 1);
+    scene.now = later;
+    (3_000..3_050).for_each(|from| scene.send(segment(from, 80, Flags::SYN)));
+    read(&mut links, scene.now);
+    assert!(takes(&mut links, 1, scene.now).len() > 5, "it gets some again");
+}
+
 /// A flow that nobody remembers is looked for from seat to seat, found, and not looked for again.
 #[test]
 fn strays_find_their_seat_once() {
@@ -436,7 +478,7 @@ fn nonsense_in_the_memory_harms_nobody() {
             2 => _ = head.fetch_add(random() % 64, core::sync::atomic::Ordering::Relaxed),
             _ => {}
         }
-        scene.memory.ring_bell(1, 0);
+        scene.memory.ring_bell(1, 0, Time::ZERO);
         scene.send(segment(round, 80, Flags::SYN));
         turn(&mut one, scene.now, Makes::Known);
         let (mut rx, _) = other.split();

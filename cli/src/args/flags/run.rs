@@ -1,12 +1,14 @@
 //! `nearside run`, as typed.
 
-use ::host::values::Cidr;
+use ::host::values::{self, Cidr};
 use clap::{Args, ValueHint};
 use core::net::IpAddr;
 use keeper::RunPlan;
 use seats::{Subnet, Terms};
+use silo::{Idle, Pace};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Args)]
 pub(in crate::args) struct RunArgs {
@@ -32,6 +34,24 @@ pub(in crate::args) struct RunArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     workers: u8,
 
+    /// What a worker's call that waits does while there is nothing to do, as for serve: adaptive,
+    /// adaptive:LATENCY:WAIT, spin, spin:SPIN:WAIT, or sleep:TIME [default: adaptive]
+    ///
+    /// Between two calls the program has the core. While a call polls, the
+    /// kernel's descriptors and signals are looked at each 20us; while it
+    /// sleeps for a TIME or LATENCY, they end that, and frames do not.
+    #[arg(long, value_name = "POLICY")]
+    idle: Option<Idle>,
+
+    /// Hold a worker's frames back for up to this long, so that they leave together, as for serve [default: 0]
+    ///
+    /// A time as in 100us, at most 100ms; a bare number is of microseconds.
+    /// It ends at once when the program waits for something that is not ours
+    /// or half of the room is taken. What a program leaves to compute leaves
+    /// some milliseconds later at most.
+    #[arg(long, value_name = "TIME", value_parser = values::micros)]
+    tx_delay: Option<Duration>,
+
     /// The library that is preloaded [default: libnearside_preload.so beside this program, or in ../lib/nearside]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     library: Option<PathBuf>,
@@ -55,6 +75,7 @@ impl RunArgs {
             addresses: self.addresses.iter().map(subnet).collect(),
             gateways: self.gateways,
             ports: self.ports,
+            pace: Pace { idle: self.idle.unwrap_or_default(), tx_delay: self.tx_delay.unwrap_or_default() },
         };
         Ok(RunPlan { terms, workers: self.workers, library: self.library, program, arguments: words.collect() })
     }

@@ -1,5 +1,6 @@
 //! nginx with one malloc and another: the C library's, and jemalloc, tcmalloc
-//! and mimalloc loaded before it (`LD_PRELOAD`). nginx is started anew for each run, for where
+//! and mimalloc loaded before it (`LD_PRELOAD`); on kernel sockets, and unmodified on our stack
+//! over AF_XDP (`nearside run`). nginx is started anew for each run, for where
 //! its memory happens to lie is part of what varies (Mytkowicz, Diwan,
 //! Hauswirth, Sweeney: Producing wrong data without doing anything obviously
 //! wrong!, ASPLOS 2009).
@@ -10,10 +11,13 @@ use crate::Failure;
 use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
 use crate::runs::{ArmResults, Check, Distribution, Figure, Run};
 use counters::{Counters, Processor};
+use demo::child::Running;
 use demo::kernel::{self, Kernel, WrkReport};
 use demo::machine::{allowed_cores, find_program};
 use demo::measure::{Connections, Content, Heads, PERCENTILES, Scenario, Stage};
-use demo::scratch::Scratch;
+use demo::netns::DEVICE;
+use demo::stand::{Server, Stand};
+use demo::unmodified::{self, RunNginx};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +44,9 @@ pub struct Settings {
     /// mimalloc's, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mimalloc: Option<PathBuf>,
+    /// The nearside on whose stack nginx is run; this program if none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<PathBuf>,
 }
 
 /// Libraries loaded before the C library: arm, how their files' names begin,
@@ -49,6 +56,11 @@ const OTHERS: [(&str, &str, &str); 3] = [
     ("tcmalloc", "libtcmalloc_minimal.so", "libtcmalloc-minimal4"),
     ("mimalloc", "libmimalloc.so", "libmimalloc2.0"),
 ];
+
+/// The names of arms that are on our stack.
+const ON_OURS: &str = "on our stack, ";
+/// nginx's address there, on the pair's network.
+const ADDRESS: &str = "10.77.0.22";
 
 const fn default_connections() -> u32 {
     64
@@ -77,7 +89,7 @@ const KINDS: [(Connections, &str); 2] = [(Connections::KeepAlive, "keep-alive"),
 pub struct Allocator {
     settings: Settings,
     cores: (u16, u16),
-    scratch: Option<Scratch>,
+    stand: Option<Stand>,
     missing: Option<String>,
     /// Of [`OTHERS`], as far as they are here.
     libraries: [Option<PathBuf>; 3],
@@ -102,7 +114,7 @@ impl Allocator {
         let mut this = Self {
             settings: settings.clone(),
             cores,
-            scratch: None,
+            stand: None,
             missing: kernel::missing().or(few),
             libraries,
             nginx: "unknown".to_owned(),
@@ -110,17 +122,42 @@ impl Allocator {
         if this.missing.is_none() {
             let nginx = find_program("nginx").unwrap_or_default();
             this.nginx = kernel::version(&nginx)?;
-            this.scratch = Some(Scratch::make()?);
+            this.stand = Some(Stand::new(settings.program.as_deref(), cores)?);
         }
         Ok(this)
     }
 
-    fn preload(&self, arm: usize) -> Result<Option<&Path>, Failure> {
+    /// Whether an arm is on our stack, and the library that it loads: as many arms are there as on the
+    /// kernel's sockets, in the same order.
+    fn preload(&self, arm: usize) -> Result<(bool, Option<&Path>), Failure> {
+        let of_each = 1 + self.libraries.len();
+        let library = self.library(arm % of_each)?;
+        Ok((arm >= of_each, library))
+    }
+
+    fn library(&self, arm: usize) -> Result<Option<&Path>, Failure> {
         let Some(other) = arm.checked_sub(1) else { return Ok(None) };
         match self.libraries.get(other) {
             Some(Some(file)) => Ok(Some(file)),
             _ => Err(format!("the library of arm {arm} is not installed").into()),
         }
+    }
+}
+
+impl Allocator {
+    /// Starts nginx on our stack, in the server's namespace and with the same malloc.
+    fn run_nginx(
+        &self,
+        stand: &Stand,
+        kernel: &Kernel,
+        preload: Option<&Path>,
+        setting: &Setting,
+    ) -> Result<Server, Failure> {
+        let core = self.cores.0;
+        let configuration = unmodified::site(stand.folder(), &format!("{ADDRESS}:80"), &[core])?;
+        let options = [format!("--link=af_xdp:{DEVICE}"), format!("--addr={ADDRESS}/24")];
+        let run = RunNginx { configuration: &configuration, workers: 1, preload };
+        Ok(stand.run_nginx((Some(&kernel.names().server), Some(core)), &options, run, setting.interrupt)?)
     }
 }
 
@@ -159,7 +196,16 @@ impl Procedure for Allocator {
             let left_out = self.missing.clone().or_else(absent);
             Arm { name: name.to_owned(), conditions: conditions.clone(), left_out }
         };
-        core::iter::once(glibc).chain(self.libraries.iter().zip(OTHERS).map(other)).collect()
+        let kernels: Vec<Arm> = core::iter::once(glibc).chain(self.libraries.iter().zip(OTHERS).map(other)).collect();
+        let on_ours = |arm: &Arm| {
+            let mut arm = Arm { name: format!("{ON_OURS}{}", arm.name), ..arm.clone() };
+            let lacks = || unmodified::missing(self.stand.as_ref()?.program());
+            arm.left_out = arm.left_out.or_else(lacks);
+            arm.conditions.insert("data path".to_owned(), "our stack over AF_XDP (nearside run)".to_owned());
+            arm
+        };
+        let ours: Vec<Arm> = kernels.iter().map(on_ours).collect();
+        [kernels, ours].concat()
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -196,6 +242,9 @@ impl Procedure for Allocator {
             "Calls are counted by uprobes in a pass of its own, which nothing else is taken from. The C library's \
              posix_memalign calls its malloc for small alignments: those stand in both rows."
                 .to_owned(),
+            "On our stack nginx answers at an address of its own on the same pair; the same nginx on kernel sockets \
+             stays idle beside it."
+                .to_owned(),
             "recvmsg is calls of recv, recvfrom and recvmsg of the C library; ifutil what the busier direction of \
              the pair carries, of what a veth says it can, as sar -n DEV has it."
                 .to_owned(),
@@ -205,13 +254,17 @@ impl Procedure for Allocator {
     }
 
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
-        let preload = self.preload(arm)?.map(Path::to_owned);
-        let scratch = self.scratch.as_ref().ok_or("nothing to measure with")?;
-        let site = scratch.path().join("site");
+        let (is_ours, preload) = self.preload(arm)?;
+        let stand = self.stand.as_ref().ok_or("nothing to measure with")?;
+        let site = stand.folder().join("site");
         fs::create_dir_all(&site).map_err(|why| format!("cannot make the folder of the site: {why}"))?;
-        let kernel = Kernel::start(scratch.path(), &site, self.cores, preload.as_deref(), setting.interrupt)?;
-        let worker = *kernel.workers().first().ok_or("nginx has no worker")?;
-        let library = verify(worker, preload.as_deref())?;
+        // Where nginx is on our stack this one stays idle: its are the namespaces.
+        let of_kernels = preload.filter(|_| !is_ours);
+        let kernel = Kernel::start(stand.folder(), &site, self.cores, of_kernels, setting.interrupt)?;
+        let ours = if is_ours { Some(self.run_nginx(stand, &kernel, preload, setting)?) } else { None };
+        let processes = ours.as_ref().map_or(kernel.workers(), Server::processes);
+        let worker = *processes.first().ok_or("nginx has no worker")?;
+        let library = verify(worker, preload)?;
         let mut run = Run::default();
         run.details.insert("malloc".to_owned(), library.display().to_string());
         let passes = (2 * KINDS.len()) as u64;
@@ -219,7 +272,7 @@ impl Procedure for Allocator {
             let (stage, content, heads) = (Stage::SharedMemory, Content::Small, Heads::Equal);
             let scenario = Scenario { stage, content, heads, connections, count: self.settings.connections };
             setting.progress.tell(2 * index, passes);
-            let pass = Pass { kernel: &kernel, worker, core: self.cores.0, scenario, kind, setting };
+            let pass = Pass { kernel: &kernel, is_ours, worker, core: self.cores.0, scenario, kind, setting };
             pass.measure(Duration::from_secs(self.settings.seconds), &mut run)?;
             setting.progress.tell(2 * index + 1, passes);
             pass.count(&library, &mut run)?;
@@ -239,7 +292,8 @@ impl Procedure for Allocator {
                 what: format!("{}'s worker has that malloc in every run", arm.name),
                 found: arm.left_out.clone().unwrap_or_else(|| malloc(arm)),
                 kept: arm.left_out.is_none().then(|| {
-                    let wanted = if arm.name == "glibc" { "libc" } else { arm.name.as_str() };
+                    let name = arm.name.strip_prefix(ON_OURS).unwrap_or(&arm.name);
+                    let wanted = if name == "glibc" { "libc" } else { name };
                     !arm.runs.is_empty() && arm.runs.iter().all(|run| run.details["malloc"].contains(wanted))
                 }),
             })
@@ -253,6 +307,8 @@ impl Procedure for Allocator {
 /// One way to use connections, on one nginx.
 struct Pass<'a> {
     kernel: &'a Kernel,
+    /// The nginx on our stack is asked, beside the kernel's.
+    is_ours: bool,
     worker: u32,
     core: u16,
     scenario: Scenario,
@@ -261,13 +317,23 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
+    /// Starts wrk for so long.
+    fn load(&self, duration: Duration) -> Result<Running, Failure> {
+        let Scenario { connections, count, .. } = self.scenario;
+        if self.is_ours {
+            let url = format!("http://{ADDRESS}{}", self.scenario.path());
+            return Ok(self.kernel.ask(&url, connections, count, duration)?);
+        }
+        Ok(self.kernel.load(self.scenario, duration, self.setting.interrupt)?)
+    }
+
     /// Rate, latency, processor time, TLB misses.
     fn measure(&self, duration: Duration, run: &mut Run) -> Result<(), Failure> {
         let interrupt = self.setting.interrupt;
-        self.kernel.load(self.scenario, SHORT, interrupt)?.finish(SHORT + SLACK, interrupt)?;
+        self.load(SHORT)?.finish(SHORT + SLACK, interrupt)?;
         let mut counters = Counters::of_memory(self.worker);
         counters.start();
-        let mut wrk = self.kernel.load(self.scenario, duration, interrupt)?;
+        let mut wrk = self.load(duration)?;
         // Not while connections are opened, and not while results are printed.
         interrupt.sleep(duration / 5)?;
         let before = Processor::now(self.worker, self.core);
@@ -310,7 +376,7 @@ impl Pass<'_> {
             return Ok(());
         }
         counters.start();
-        let mut wrk = self.kernel.load(self.scenario, SHORT, self.setting.interrupt)?;
+        let mut wrk = self.load(SHORT)?;
         let report = self.report(&wrk.finish(SHORT + SLACK, self.setting.interrupt)?)?;
         for (name, count) in counters.stop() {
             self.put(run, name, count as f64 / report.requests as f64);
@@ -370,6 +436,25 @@ fn package_version(package: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_malloc_is_there_on_both_data_paths() {
+        let named = |name: &str| Some(PathBuf::from(format!("/usr/lib/{name}.so.2")));
+        let settings =
+            Settings { connections: 1, seconds: 1, jemalloc: None, tcmalloc: None, mimalloc: None, program: None };
+        let libraries = [named("libjemalloc"), None, named("libmimalloc")];
+        let this =
+            Allocator { settings, cores: (0, 1), stand: None, missing: None, libraries, nginx: "1.22.1".to_owned() };
+        let names: Vec<String> = this.arms().into_iter().map(|arm| arm.name).collect();
+        assert_eq!(names.len(), 8);
+        assert_eq!((names[1].as_str(), names[5].as_str()), ("jemalloc", "on our stack, jemalloc"));
+        let jemalloc = Path::new("/usr/lib/libjemalloc.so.2");
+        assert_eq!(this.preload(0).expect("glibc"), (false, None));
+        assert_eq!(this.preload(1).expect("jemalloc"), (false, Some(jemalloc)));
+        assert_eq!(this.preload(4).expect("glibc"), (true, None));
+        assert_eq!(this.preload(5).expect("jemalloc"), (true, Some(jemalloc)));
+        assert!(this.preload(6).is_err(), "tcmalloc is not installed");
+    }
 
     const GLIBC: &str = "55d0-55d1 r--p 00000000 fe:00 12 /usr/sbin/nginx\n\
                          7f00-7f01 r-xp 00000000 fe:00 34 /usr/lib/x86_64-linux-gnu/libc.so.6\n\

@@ -1,7 +1,8 @@
 //! What segmentation offload is worth: bulk transfers from our server over a
 //! tap device to the kernel in a network namespace, with frames of up to
 //! 64 KiB that the kernel takes uncut, and with segments cut and summed by
-//! our stack, each of which costs a system call of its own.
+//! our stack, each of which costs a system call of its own; from our server, and from
+//! nginx, unmodified, on our stack, which sends a file (sendfile).
 
 use super::sides::{note_others, put};
 use crate::Failure;
@@ -11,9 +12,11 @@ use demo::child::Program;
 use demo::machine::{find_program, is_root};
 use demo::netns::Alone;
 use demo::stand::{Server, Stand, two_cores, words};
+use demo::unmodified::{self, RunNginx};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,7 +66,14 @@ const CURL: &str = "curl goodput";
 const LOAD: &str = "goodput";
 const FRAMES: &str = "frames";
 
-const ARMS: [(&str, &str); 2] = [("on", "by the kernel, if at all"), ("off", "by our stack")];
+const MEANING: [(&str, &str); 2] = [("on", "by the kernel, if at all"), ("off", "by our stack")];
+
+/// Arms: their names, `--offload`, and whether it is nginx.
+const ARMS: [(&str, &str, bool); 4] =
+    [("on", "on", false), ("off", "off", false), ("nginx, on", "on", true), ("nginx, off", "off", true)];
+
+/// The file that nginx sends.
+const FILE: &str = "large.html";
 
 /// Payload of a full segment: MTU 1500 without IPv4 and TCP headers with
 /// timestamps (RFC 9293 section 3.7.1, RFC 7323 section 3.2).
@@ -100,6 +110,19 @@ impl Offload {
         Ok(Self { settings: settings.clone(), stand, curl: find_program("curl") })
     }
 
+    /// nginx on our stack, whose site has a file of so many bytes.
+    fn run_nginx(&self, stand: &Stand, names: &Alone, offload: &str, setting: &Setting) -> Result<Server, Failure> {
+        let core = stand.cores.0;
+        let configuration = unmodified::site(stand.folder(), &format!("{SERVER}:80"), &[core])?;
+        let file = File::create(stand.folder().join("pages").join(FILE));
+        let made = file.and_then(|file| file.set_len(self.settings.bytes));
+        made.map_err(|why| format!("cannot make the file that nginx sends: {why}"))?;
+        let link = format!("--link=tap:{DEVICE},addr={KERNEL}/24,offload={offload}");
+        let options = [link, format!("--addr={SERVER}/24")];
+        let run = RunNginx { configuration: &configuration, workers: 1, preload: None };
+        Ok(stand.run_nginx((Some(names.name()), Some(core)), &options, run, setting.interrupt)?)
+    }
+
     fn serve(&self, stand: &Stand, names: &Alone, offload: &str, setting: &Setting) -> Result<Server, Failure> {
         let mut words = words(["--respond", &self.settings.bytes.to_string(), "--idle=spin"]);
         words.push(format!("--link=tap:{DEVICE},addr={KERNEL}/24"));
@@ -110,10 +133,16 @@ impl Offload {
     }
 
     /// Bytes per second that curl sees.
-    fn fetch(&self, curl: &str, stand: &Stand, names: &Alone, setting: &Setting) -> Result<f64, Failure> {
+    fn fetch(
+        &self,
+        (curl, is_nginx): (&str, bool),
+        stand: &Stand,
+        names: &Alone,
+        setting: &Setting,
+    ) -> Result<f64, Failure> {
         let mut words = words([curl, "-sf", "--write-out", "%{size_download} %{time_total}\\n", "--max-time", "120"]);
         for fetch in 1..=self.settings.fetches {
-            words.push(format!("http://{SERVER}/{fetch}"));
+            words.push(format!("http://{SERVER}{}?{fetch}", path(is_nginx)));
             words.push("--output".to_owned());
             words.push("/dev/null".to_owned());
         }
@@ -121,6 +150,11 @@ impl Offload {
         let said = program.start(stand.folder())?.finish(Duration::from_secs(300), setting.interrupt)?;
         speed(&said).ok_or_else(|| format!("curl said no speed, but:\n{said}").into())
     }
+}
+
+/// What is asked for.
+fn path(is_nginx: bool) -> String {
+    if is_nginx { format!("/cached/{FILE}") } else { "/".to_owned() }
 }
 
 /// Bytes ÷ time of all lines that curl wrote.
@@ -148,10 +182,13 @@ impl Procedure for Offload {
             ("connections".to_owned(), format!("1 of curl, {} of nearside load", self.settings.connections)),
         ]);
         let left_out = self.stand.as_ref().err().cloned();
-        let arm = |(name, _): (&str, &str)| Arm {
+        let arm = |(name, _, is_nginx): (&str, &str, bool)| Arm {
             name: name.to_owned(),
             conditions: conditions.clone(),
-            left_out: left_out.clone(),
+            left_out: left_out.clone().or_else(|| {
+                let stand = self.stand.as_ref().ok().filter(|_| is_nginx)?;
+                unmodified::missing(stand.program())
+            }),
         };
         ARMS.map(arm).into()
     }
@@ -169,8 +206,12 @@ impl Procedure for Offload {
 
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> =
-            ARMS.iter().map(|(name, meaning)| format!("--offload {name}: segments are cut {meaning}.")).collect();
-        notes.push("Server CPU: its time with something to do, for each MB of bodies; it polls.".to_owned());
+            MEANING.iter().map(|(name, meaning)| format!("--offload {name}: segments are cut {meaning}.")).collect();
+        notes.push(
+            "Server CPU: its time with something to do, for each MB of bodies; it polls. nginx learns when to sleep, \
+             and is busy for as long as the kernel books on it and on softirq; its frames are not counted."
+                .to_owned(),
+        );
         if self.curl.is_none() {
             notes.push("curl is not installed: its row is left out.".to_owned());
         }
@@ -180,9 +221,13 @@ impl Procedure for Offload {
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
         let stand = self.stand.as_ref().map_err(String::as_str)?;
         let names = Alone::make("tap")?;
-        let mut server = self.serve(stand, &names, ARMS[arm].0, setting)?;
+        let (_, offload, is_nginx) = ARMS[arm];
+        let mut server = match is_nginx {
+            true => self.run_nginx(stand, &names, offload, setting)?,
+            false => self.serve(stand, &names, offload, setting)?,
+        };
         let mut words = words(["--threads=1", "--no-floor"]);
-        words.insert(0, format!("http://{SERVER}/"));
+        words.insert(0, format!("http://{SERVER}{}", path(is_nginx)));
         words.push(format!("--cores={}", stand.cores.1));
         words.push(format!("--connections={}", self.settings.connections));
         let duration = Duration::from_millis(self.settings.milliseconds);
@@ -198,7 +243,7 @@ impl Procedure for Offload {
         run.details.insert("limited by".to_owned(), asked.saturated().to_owned());
         setting.progress.tell(1, 2);
         if let Some(curl) = &self.curl {
-            put(&mut run.figures, CURL, self.fetch(curl, stand, &names, setting)? / 1e6);
+            put(&mut run.figures, CURL, self.fetch((curl, is_nginx), stand, &names, setting)? / 1e6);
         }
         Ok(run)
     }
@@ -206,6 +251,7 @@ impl Procedure for Offload {
     fn checks(&self, arms: &[ArmResults]) -> Vec<Check> {
         let of = |arm: &str, figure: &str| arms.iter().find(|other| other.name == arm)?.median(figure);
         let ratio = |figure: &str| Some(of("on", figure)? / of("off", figure)?);
+        let of_nginx = |figure: &str| Some(of("nginx, on", figure)? / of("nginx, off", figure)?);
         let check = |what: String, value: Option<f64>, keeps: &dyn Fn(f64) -> bool| Check {
             what,
             found: value.map_or_else(|| "not measured".to_owned(), |value| format!("{value:.2}")),
@@ -216,6 +262,7 @@ impl Procedure for Offload {
         vec![
             check("no request fails".to_owned(), Some(failed as f64), &|failed| failed == 0.0),
             check("goodput with offload beside without, at least 1.5".to_owned(), ratio(LOAD), &|ratio| ratio >= 1.5),
+            check("nginx's goodput likewise, more".to_owned(), of_nginx(LOAD), &|ratio| ratio > 1.0),
             check("curl's, at least 1.2".to_owned(), ratio(CURL), &|ratio| ratio >= 1.2),
             // Frames count when they are sent, and bodies when they are whole: the two differ at the ends of a run.
             check(

@@ -1,6 +1,7 @@
 //! What a server's pace costs and saves: `--idle`, and `--tx-delay`. One
 //! server and one generator over memif, each on a core of its own; only the
-//! server's pace differs between the arms, and the generator polls.
+//! server's pace differs between the arms of a server, and the generator polls.
+//! The server is ours, or nginx, unmodified, on our stack.
 //!
 //! Each run asks three times: at a low rate (open loop, Poisson arrivals, so
 //! that nothing can fall into step with a sleeper), on one connection (closed
@@ -13,6 +14,7 @@ use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
 use crate::runs::{ArmResults, Check, Figure, Run};
 use demo::measure::SMALL_BODY;
 use demo::stand::{Asked, Server, Stand, two_cores, words};
+use demo::unmodified::{self, RunNginx};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silo::{Idle, Pace};
@@ -47,12 +49,26 @@ pub struct Settings {
 pub struct PacedServer {
     /// Its name in tables and results.
     pub name: String,
+    /// Which server it is.
+    #[serde(default)]
+    pub server: PacedProgram,
     /// What it does while there is nothing to do, as --idle takes it.
     #[serde(default = "default_idle")]
     pub idle: String,
     /// For how many microseconds it may hold frames back (--tx-delay).
     #[serde(default)]
     pub tx_delay_us: u64,
+}
+
+/// A server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PacedProgram {
+    /// Ours.
+    #[default]
+    Nearside,
+    /// nginx, unmodified, on our stack (nearside run).
+    Nginx,
 }
 
 const fn default_rate() -> u32 {
@@ -124,20 +140,27 @@ impl Paces {
         Ok(Self { settings: settings.clone(), paces, stand })
     }
 
-    fn serve(&self, stand: &Stand, pace: Pace, setting: &Setting) -> Result<Server, Failure> {
+    fn serve(&self, stand: &Stand, arm: usize, setting: &Setting) -> Result<Server, Failure> {
+        let (pace, core) = (self.paces[arm], stand.cores.0);
         let socket = stand.folder().join("memif.sock");
         let _ = std::fs::remove_file(&socket);
+        let mut options = vec![format!("--link=memif:{}", socket.display())];
+        options.push(format!("--addr={SERVER}/24"));
+        options.push(format!("--idle={}", pace.idle));
+        options.push(format!("--tx-delay={}us", pace.tx_delay.as_micros()));
+        if self.settings.arms[arm].server == PacedProgram::Nginx {
+            let configuration = unmodified::site(stand.folder(), &format!("{SERVER}:80"), &[core])?;
+            let run = RunNginx { configuration: &configuration, workers: 1, preload: None };
+            return Ok(stand.run_nginx((None, Some(core)), &options, run, setting.interrupt)?);
+        }
         let mut words = words(["--respond", &format!("text:{SMALL_BODY}")]);
-        words.push(format!("--link=memif:{}", socket.display()));
-        words.push(format!("--addr={SERVER}/24"));
-        words.push(format!("--core={}", stand.cores.0));
-        words.push(format!("--idle={}", pace.idle));
-        words.push(format!("--tx-delay={}us", pace.tx_delay.as_micros()));
+        words.append(&mut options);
+        words.push(format!("--core={core}"));
         Ok(stand.serve(None, &words, setting.interrupt)?)
     }
 
     fn ask(&self, stand: &Stand, server: &mut Server, pass: &str, setting: &Setting) -> Result<Asked, Failure> {
-        let mut words = vec![format!("http://{SERVER}/")];
+        let mut words = vec![format!("http://{SERVER}/small")];
         words.push(format!("--link=memif:{}", stand.folder().join("memif.sock").display()));
         words.push(format!("--addr={CLIENT}/24"));
         words.push(format!("--core={}", stand.cores.1));
@@ -173,7 +196,11 @@ impl Procedure for Paces {
         let arm = |side: &PacedServer| Arm {
             name: side.name.clone(),
             conditions: conditions.clone(),
-            left_out: left_out.clone(),
+            left_out: left_out.clone().or_else(|| {
+                let is_nginx = side.server == PacedProgram::Nginx;
+                let stand = self.stand.as_ref().ok().filter(|_| is_nginx)?;
+                unmodified::missing(stand.program())
+            }),
         };
         self.settings.arms.iter().map(arm).collect()
     }
@@ -196,7 +223,8 @@ impl Procedure for Paces {
     fn notes(&self) -> Vec<String> {
         vec![
             "Server busy: the share of its time in turns that found something. Server CPU: what the kernel books on \
-             its process; who polls takes all of it."
+             its process; who polls takes all of it. nginx tells nothing of itself: its busy share is what the kernel \
+             books on it."
                 .to_owned(),
             "The latency curves and histograms are those of the low rate.".to_owned(),
             "Latency at the low rate counts from when a request was due (open loop); on one connection and on many \
@@ -207,7 +235,7 @@ impl Procedure for Paces {
 
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
         let stand = self.stand.as_ref().map_err(String::as_str)?;
-        let mut server = self.serve(stand, self.paces[arm], setting)?;
+        let mut server = self.serve(stand, arm, setting)?;
         let mut run = Run::default();
         for (done, pass) in (0..).zip([LOW, ONE, MANY]) {
             setting.progress.tell(done, 3);
@@ -237,13 +265,18 @@ impl Procedure for Paces {
         let mut checks = Checks { arms, found: Vec::new() };
         let failed: u64 = arms.iter().flat_map(|arm| &arm.runs).map(|run| run.errors).sum();
         checks.add("no request fails".to_owned(), Some(failed as f64), "", |failed| failed == 0.0);
-        let sides = || self.settings.arms.iter().map(|side| side.name.as_str()).zip(self.paces.iter().copied());
+        let sides = || self.settings.arms.iter().zip(self.paces.iter().copied());
         let many = f64::from(self.settings.connections);
-        for (name, pace) in sides() {
+        for (side, pace) in sides() {
+            let name = side.name.as_str();
             checks.little(name, ONE, 1.0);
             checks.little(name, MANY, many);
-            // What it is held against: the same, but for what is looked at.
-            let base = |wanted: Pace| sides().find(|(_, other)| *other == wanted).map(|(name, _)| name);
+            // What it is held against: the same server, and the same pace but for what is looked at.
+            let is_base = |other: &PacedServer, pace: Pace, wanted| other.server == side.server && pace == wanted;
+            let base = |wanted: Pace| {
+                let found = sides().find(|(other, pace)| is_base(other, *pace, wanted));
+                found.map(|(other, _)| other.name.as_str())
+            };
             if let Idle::Sleep(span) = pace.idle {
                 checks.sleeper(name, base(Pace { idle: Idle::Spin, ..pace }), span);
             }
@@ -330,6 +363,7 @@ mod tests {
     fn settings(sides: &[(&str, &str, u64)]) -> Settings {
         let side = |(name, idle, tx_delay_us): &(&str, &str, u64)| PacedServer {
             name: (*name).to_owned(),
+            server: PacedProgram::Nearside,
             idle: (*idle).to_owned(),
             tx_delay_us: *tx_delay_us,
         };
@@ -390,6 +424,22 @@ mod tests {
         figures[0].1 = 100.0;
         let found = checks(&settings, &[polls, arm("1 ms", &figures)]);
         assert_eq!(kept(&found, "half of the sleep"), Some(false));
+    }
+
+    /// Each server is held against itself.
+    #[test]
+    fn a_pace_is_held_against_that_of_the_same_server() {
+        let mut settings =
+            settings(&[("spins", "spin", 0), ("nginx spins", "spin", 0), ("nginx sleeps", "sleep:1ms", 0)]);
+        settings.arms[1..].iter_mut().for_each(|side| side.server = PacedProgram::Nginx);
+        let arms = [
+            arm("spins", &[("low rate mean", 10.0)]),
+            arm("nginx spins", &[("low rate mean", 400.0)]),
+            arm("nginx sleeps", &[("low rate mean", 900.0)]),
+        ];
+        assert_eq!(kept(&checks(&settings, &arms), "half of the sleep"), Some(true), "500 µs above its own");
+        settings.arms.remove(1);
+        assert_eq!(kept(&checks(&settings, &arms), "half of the sleep"), None, "nothing to be held against");
     }
 
     /// Two runs that keep the law each; the medians of which would break it.

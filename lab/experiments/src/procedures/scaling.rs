@@ -1,15 +1,17 @@
 //! PROC × CONN: silos or workers, and connections, over every link that there
-//! is on this machine.
+//! is on this machine; of our own server, and of nginx, unmodified, on kernel sockets
+//! and on our stack.
 
 use super::sides;
 use crate::Failure;
 use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
 use crate::runs::{ArmResults, Check, Figure, Run};
 use demo::field::{Ask, Field, Generator, Link};
-use demo::machine::allowed_cores;
+use demo::machine::{allowed_cores, find_program};
 use demo::measure::SMALL_BODY;
 use demo::netns::{Alone, Namespaces};
-use demo::stand::{Stand, two_cores};
+use demo::stand::{Server, Stand, two_cores};
+use demo::unmodified;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -88,6 +90,79 @@ impl Scaling {
     }
 }
 
+/// Who serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Contender {
+    /// Nearside.
+    Ours(Link),
+    /// nginx on kernel sockets.
+    Nginx,
+    /// The same on our stack.
+    NginxOnOurs(Link),
+}
+
+/// In the order of tables.
+const CONTENDERS: [Contender; 9] = [
+    Contender::Ours(Link::Kernel),
+    Contender::Ours(Link::AfXdp),
+    Contender::Ours(Link::Tap),
+    Contender::Ours(Link::Memif),
+    Contender::Ours(Link::Dpdk),
+    Contender::Nginx,
+    Contender::NginxOnOurs(Link::AfXdp),
+    Contender::NginxOnOurs(Link::Tap),
+    Contender::NginxOnOurs(Link::Memif),
+];
+
+/// nginx's port on kernel sockets.
+const NGINX_PORT: u16 = 80;
+
+/// The most workers that `nearside run` has seats for.
+const MOST_WORKERS: u32 = 16;
+
+impl Contender {
+    /// What its frames come by.
+    const fn link(self) -> Link {
+        match self {
+            Self::Ours(link) | Self::NginxOnOurs(link) => link,
+            Self::Nginx => Link::Kernel,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Ours(link) => link.name().to_owned(),
+            Self::Nginx => "nginx".to_owned(),
+            Self::NginxOnOurs(link) => format!("nginx, unmodified, on our stack, {}", link.name()),
+        }
+    }
+
+    /// Why it cannot be measured here, if so.
+    fn missing(self, program: &str) -> Option<String> {
+        let nginx = if let Self::NginxOnOurs(_) = self { unmodified::missing(program) } else { self.lacks_nginx() };
+        nginx.or_else(|| self.link().missing(program))
+    }
+
+    /// Whether it is nginx, which is not installed.
+    fn lacks_nginx(self) -> Option<String> {
+        let lacks = self == Self::Nginx && find_program("nginx").is_none();
+        lacks.then(|| "nginx is not installed (package nginx-light)".to_owned())
+    }
+
+    fn start(self, field: &Field<'_>) -> Result<Server, Failure> {
+        Ok(match self {
+            Self::Ours(link) => field.serve(link, None)?,
+            Self::Nginx => field.start_nginx(NGINX_PORT)?,
+            Self::NginxOnOurs(link) => field.run_nginx(link)?,
+        })
+    }
+
+    /// Where it is asked.
+    fn target(self) -> (Link, Option<u16>) {
+        (self.link(), (self == Self::Nginx).then_some(NGINX_PORT))
+    }
+}
+
 fn cell(procs: u32, connections: u32) -> String {
     format!("{procs} × {connections}")
 }
@@ -102,15 +177,15 @@ impl Procedure for Scaling {
     fn arms(&self) -> Vec<Arm> {
         let none = self.stand.as_ref().err().cloned();
         let program = self.stand.as_ref().map(|stand| stand.program().to_owned()).unwrap_or_default();
-        let arm = |link: Link| Arm {
-            name: link.name().to_owned(),
+        let arm = |contender: Contender| Arm {
+            name: contender.name(),
             conditions: BTreeMap::from([
                 ("response".to_owned(), format!("{} B of body", SMALL_BODY.len())),
-                ("link".to_owned(), link.joins().to_owned()),
+                ("link".to_owned(), contender.link().joins().to_owned()),
             ]),
-            left_out: none.clone().or_else(|| link.missing(&program)),
+            left_out: none.clone().or_else(|| contender.missing(&program)),
         };
-        Link::ALL.map(arm).into()
+        CONTENDERS.map(arm).into()
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -140,16 +215,24 @@ impl Procedure for Scaling {
                 "With {all} silos or workers the generator shares a core with the last of them; there both sleep when \
                  there is nothing to do (--idle adaptive), and poll otherwise."
             ),
-            "Server busy is the average over silos or workers; what limited each cell stands above.".to_owned(),
+            "Server busy is the average over silos or workers; what limited each cell stands above. nginx's is that of \
+             its processes, and of softirq on the first core; on our stack they learn when to sleep (--idle adaptive)."
+                .to_owned(),
         ]
     }
 
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
-        let link = Link::ALL[arm];
+        let contender = CONTENDERS[arm];
+        let link = contender.link();
         let stand = self.stand.as_ref().map_err(String::as_str)?;
         let (mut run, mut done) = (Run::default(), 0);
         let cells = (self.procs.len() * self.settings.connections.len()) as u64;
         for procs in &self.procs {
+            if matches!(contender, Contender::NginxOnOurs(_)) && *procs > MOST_WORKERS {
+                done += self.settings.connections.len() as u64;
+                run.details.insert(format!("PROC {procs}"), format!("left out: at most {MOST_WORKERS} workers"));
+                continue;
+            }
             let servers = &self.cores[..*procs as usize];
             let veth = matches!(link, Link::Kernel | Link::AfXdp).then(Namespaces::make).transpose()?;
             if let Some(veth) = &veth {
@@ -158,12 +241,12 @@ impl Procedure for Scaling {
             let tap = (link == Link::Tap).then(|| Alone::make("tap")).transpose()?;
             let (veth, tap) = (veth.as_ref(), tap.as_ref());
             let field = Field { stand, veth, tap, servers, mtu: None, interrupt: setting.interrupt };
-            let mut server = field.serve(link, None)?;
+            let mut server = contender.start(&field)?;
             // The one that leaves the most to the server.
             let generator = link.generators().last().copied().unwrap_or(Generator::Bypass);
             for count in &self.settings.connections {
                 let duration = Duration::from_millis(self.settings.milliseconds);
-                let asked = field.ask(&mut server, (link, None), generator, Ask::small(*count, duration))?;
+                let asked = field.ask(&mut server, contender.target(), generator, Ask::small(*count, duration))?;
                 sides::enter(&mut run, &cell(*procs, *count), &asked, *count, servers.len());
                 self.enter_factor(&mut run, *procs, *count);
                 done += 1;

@@ -3,7 +3,7 @@
 use super::Calls;
 use crate::buffers::{Gather, Scatter};
 use crate::errno::{Attempt, Errno, Result};
-use crate::socket::{Kind, Socket, Stream};
+use crate::socket::{Kind, Socket, Stream, Told};
 use app::Net;
 use core::hint::cold_path;
 
@@ -12,7 +12,7 @@ impl Calls<'_> {
     /// `MSG_WAITALL`, with all of it. Zero bytes are the end.
     ///
     /// Before another attempt what was filled stays: with `MSG_PEEK` an attempt
-    /// that is not done has filled nothing.
+    /// that is not done has filled nothing; where nobody waits it is done with what there is.
     ///
     /// # Errors
     /// Linux': `tcp_recvmsg_locked` in net/ipv4/tcp.c. `EINVAL` for urgent data,
@@ -20,9 +20,15 @@ impl Calls<'_> {
     pub fn recv(&mut self, fd: i32, out: &mut Scatter<'_, '_>, flags: i32) -> Attempt<()> {
         let at = self.number(fd)?;
         let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
-        if flags & libc::MSG_OOB != 0 && !matches!(socket.kind, Kind::Listener(_)) {
+        if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
             cold_path();
-            return Err(Errno(libc::EINVAL));
+            // Linux: `inet_recv_error` in net/ipv4/af_inet.c: nothing is queued there.
+            if flags & libc::MSG_ERRQUEUE != 0 {
+                return Err(Errno(libc::EAGAIN));
+            }
+            if !matches!(socket.kind, Kind::Listener(_)) {
+                return Err(Errno(libc::EINVAL));
+            }
         }
         let stream = match &mut socket.kind {
             Kind::Stream(stream) => stream,
@@ -50,13 +56,14 @@ impl Calls<'_> {
         let (peek, trunc) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_TRUNC != 0);
         let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
         let low_water = (socket.options.receive_low_water as usize).max(1);
+        let waits = flags & libc::MSG_DONTWAIT == 0 && !socket.nonblocking;
         let Some(stream) = socket.stream_mut() else { return Err(Errno(libc::ENOTCONN)) };
         let target = if flags & libc::MSG_WAITALL != 0 { usize::MAX } else { low_water };
         // Nobody waits for more than was asked for.
         let target = target.min(out.filled() + out.room());
         let readable = stream.readable();
         let over = stream.is_shut_for_reading() || stream.error.is_some();
-        if peek && out.filled() + readable < target && !over {
+        if peek && out.filled() + readable < target && !over && (waits || readable == 0) {
             return Ok(None);
         }
         if out.room() == 0 && (out.filled() > 0 || readable > 0) {
@@ -78,7 +85,7 @@ impl Calls<'_> {
         let Some(stream) = self.table.sockets.get_mut(at).and_then(Socket::stream_mut) else {
             return Err(Errno(libc::EBADF));
         };
-        if out.filled() >= target && out.filled() > 0 {
+        if out.filled() > 0 && (out.filled() >= target || (peek && !waits)) {
             return Ok(Some(()));
         }
         self.table.looks.answered(stream);
@@ -124,7 +131,9 @@ impl Calls<'_> {
         };
         if flags & (libc::MSG_OOB | libc::MSG_FASTOPEN) != 0 {
             cold_path();
-            return Err(Errno(libc::EOPNOTSUPP));
+            // Linux: `tcp_sendmsg_fastopen` connects, as far as it is not.
+            let is_connected = flags & libc::MSG_OOB == 0 && stream.told == Told::Connected && stream.error.is_none();
+            return Err(Errno(if is_connected { libc::EISCONN } else { libc::EOPNOTSUPP }));
         }
         if stream.error.is_some() || stream.is_shut_for_writing() || !stream.established {
             cold_path();

@@ -212,6 +212,19 @@ impl Calls<'_> {
         Err(Errno(libc::EINPROGRESS))
     }
 
+    /// What `connect` comes to with an address that is none: what is connected, or about to be, says
+    /// so first.
+    ///
+    /// # Errors
+    /// As [`Calls::connect`], or else `error`.
+    pub fn connect_nowhere(&mut self, fd: i32, error: Errno) -> Result<()> {
+        match &self.socket_of(fd)?.kind {
+            Kind::Fresh(_) => Err(error),
+            // Whatever the address: it is not looked at.
+            _ => self.connect(fd, unspecified(false)),
+        }
+    }
+
     /// Whether a `connect` came to an end, which it is then told of. One that
     /// failed leaves a socket that may connect again.
     ///

@@ -4,7 +4,7 @@
 //! tells the kernel how to work is accepted, told again where it was set, and counted
 //! ([`SocketFigures::options_ignored`](crate::SocketFigures)).
 
-use super::Calls;
+use super::{Calls, inert};
 use crate::errno::{self, Errno, Result};
 use crate::info::{self, Received};
 use crate::options::Options;
@@ -23,19 +23,6 @@ const MSS_RANGE: core::ops::RangeInclusive<i32> = 88..=32_767;
 /// Linux: `MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL`, `MAX_TCP_KEEPCNT`.
 const MOST_KEEP: [i32; 3] = [32_767, 32_767, 127];
 
-/// Where one of [`Options::kept`] stands.
-const fn kept(level: i32, name: i32) -> Option<usize> {
-    Some(match (level, name) {
-        (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => 0,
-        (libc::IPPROTO_TCP, libc::TCP_LINGER2) => 1,
-        (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => 2,
-        (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) => 3,
-        (libc::SOL_SOCKET, libc::SO_PRIORITY) => 4,
-        (libc::SOL_SOCKET, libc::SO_INCOMING_CPU) => 5,
-        _ => return None,
-    })
-}
-
 /// Where one of [`Options::keep`] stands.
 const fn keep(name: i32) -> Option<usize> {
     match name {
@@ -44,17 +31,6 @@ const fn keep(name: i32) -> Option<usize> {
         libc::TCP_KEEPCNT => Some(2),
         _ => None,
     }
-}
-
-/// Options without a value here, which change nothing that anybody could see.
-const fn is_ignored(level: i32, name: i32) -> bool {
-    matches!(
-        (level, name),
-        (libc::IPPROTO_TCP, libc::TCP_QUICKACK | libc::TCP_THIN_LINEAR_TIMEOUTS | libc::TCP_FASTOPEN)
-            | (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT | libc::IP_RECVERR | libc::IP_PKTINFO)
-            | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR | libc::IPV6_RECVPKTINFO)
-            | (libc::SOL_SOCKET, libc::SO_BUSY_POLL | libc::SO_DONTROUTE | libc::SO_OOBINLINE | libc::SO_TIMESTAMP)
-    )
 }
 
 impl Calls<'_> {
@@ -80,8 +56,14 @@ impl Calls<'_> {
             (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => 1,
             (libc::IPPROTO_TCP, libc::TCP_ULP) => return Ok(Vec::new()),
             (libc::IPPROTO_TCP, name) if let Some(at) = keep(name) => options.keep[at].cast_signed(),
-            (level, name) if let Some(at) = kept(level, name) => options.kept[at],
-            (libc::IPPROTO_IP, libc::IP_TOS) => return Ok(short(options.tos, room)),
+            (libc::SOL_SOCKET, libc::SO_PASSCRED) => return Err(Errno(libc::EOPNOTSUPP)),
+            (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => return Ok(Vec::new()),
+            (libc::IPPROTO_IPV6, _) if !socket.v6 => return Err(Errno(libc::EOPNOTSUPP)),
+            (level, name) if let Some(value) = inert::told(&options, (level, name)) => value,
+            (libc::IPPROTO_TCP, libc::TCP_TIMESTAMP) => self.stack.now().as_millis() as i32,
+            (libc::IPPROTO_IP, libc::IP_TOS) => options.tos.into(),
+            (libc::IPPROTO_IP, libc::IP_MTU) if socket.stream().is_some() => self.stack.config().mtu.into(),
+            (libc::IPPROTO_IP, libc::IP_MTU) => return Err(Errno(libc::ENOTCONN)),
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => i32::from(options.traffic_class),
             (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if socket.v6 => i32::from(options.v6_only),
             (libc::SOL_SOCKET, _) => return self.socket_option(fd, name),
@@ -89,7 +71,11 @@ impl Calls<'_> {
             (libc::IPPROTO_IPV6, _) if socket.v6 => return Err(Errno(libc::ENOPROTOOPT)),
             _ => return Err(Errno(libc::EOPNOTSUPP)),
         };
-        Ok(number.to_ne_bytes().to_vec())
+        // Linux: `do_ip_getsockopt` in net/ipv4/ip_sockglue.c.
+        match u8::try_from(number) {
+            Ok(byte) if level == libc::IPPROTO_IP && (1..size_of::<i32>()).contains(&room) => Ok(vec![byte]),
+            _ => Ok(number.to_ne_bytes().to_vec()),
+        }
     }
 
     fn socket_option(&mut self, fd: i32, name: i32) -> Result<Vec<u8>> {
@@ -116,7 +102,6 @@ impl Calls<'_> {
             }
             libc::SO_RCVTIMEO => return Ok(timeval(options.receive_timeout)),
             libc::SO_SNDTIMEO => return Ok(timeval(options.send_timeout)),
-            libc::SO_BROADCAST | libc::SO_OOBINLINE | libc::SO_DONTROUTE | libc::SO_ZEROCOPY => 0,
             _ => return Err(Errno(libc::ENOPROTOOPT)),
         };
         Ok(number.to_ne_bytes().to_vec())
@@ -133,14 +118,12 @@ impl Calls<'_> {
             let wanted = value.split(|byte| *byte == 0).next().unwrap_or_default();
             return if wanted == b"cubic" { Ok(()) } else { Err(Errno(libc::ENOENT)) };
         }
-        let number = number(level, value)?;
-        if let Some(at) = kept(level, name) {
-            self.socket_mut(fd)?.options.kept[at] = number.max(0);
-            self.table.note_without_effect(level, name);
-            return Ok(());
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) {
+            // None is what it has.
+            return if value.first().is_none_or(|byte| *byte == 0) { Ok(()) } else { Err(Errno(libc::ENOPROTOOPT)) };
         }
-        if is_ignored(level, name) {
-            self.table.note_without_effect(level, name);
+        let number = number((level, name), value)?;
+        if self.set_inert(fd, (level, name), number)? {
             return Ok(());
         }
         match level {
@@ -171,6 +154,7 @@ impl Calls<'_> {
                 self.table.note_without_effect(libc::IPPROTO_TCP, name);
                 return Ok(());
             }
+            libc::TCP_TIMESTAMP => return Err(Errno(libc::EPERM)),
             _ => return Err(Errno(libc::ENOPROTOOPT)),
         }
         if let Some(id) = socket.stream().map(|stream| stream.id) {
@@ -238,9 +222,7 @@ impl Calls<'_> {
             }
             libc::SO_RCVTIMEO => options.receive_timeout = timeout(value)?,
             libc::SO_SNDTIMEO => options.send_timeout = timeout(value)?,
-            libc::SO_TYPE | libc::SO_PROTOCOL | libc::SO_DOMAIN | libc::SO_ERROR | libc::SO_ACCEPTCONN => {
-                return Err(Errno(libc::ENOPROTOOPT));
-            }
+            libc::SO_PASSCRED => return Err(Errno(libc::EOPNOTSUPP)),
             _ => return Err(Errno(libc::ENOPROTOOPT)),
         }
         Ok(())
@@ -363,23 +345,36 @@ impl Calls<'_> {
 /// Largest send buffer, of which a rope holds several.
 const MOST_SEND_LIMIT: usize = 64 << 20;
 
-/// The value of an option: a number, of one byte where IPv4's options may
-/// have that.
-fn number(level: i32, value: &[u8]) -> Result<i32> {
+/// The value of an option: a number. Of IPv4's one byte is enough, and nothing is 0 but for some.
+fn number((level, name): (i32, i32), value: &[u8]) -> Result<i32> {
     match (value.first_chunk(), value.first()) {
         (Some(bytes), _) => Ok(i32::from_ne_bytes(*bytes)),
         (None, Some(byte)) if level == libc::IPPROTO_IP => Ok((*byte).into()),
+        (None, None) if level == libc::IPPROTO_IP && !is_at_least_a_byte(name) => Ok(0),
         _ => Err(Errno(libc::EINVAL)),
     }
 }
 
-/// A value of one byte, where there is no room for a number.
-fn short(value: u8, room: usize) -> Vec<u8> {
-    if room < size_of::<i32>() { vec![value] } else { i32::from(value).to_ne_bytes().to_vec() }
+/// Options of IPv4 that are not set to nothing (Linux: `do_ip_setsockopt` in
+/// net/ipv4/ip_sockglue.c).
+const fn is_at_least_a_byte(name: i32) -> bool {
+    matches!(name, libc::IP_TTL | libc::IP_FREEBIND | libc::IP_TRANSPARENT)
 }
+
+/// Whether an option's level is none that a socket has: nothing else is looked at then (Linux:
+/// `tcp_setsockopt` and what it calls).
+#[must_use]
+pub const fn has_no_level(v6: bool, level: i32) -> bool {
+    let is_known = matches!(level, libc::SOL_SOCKET | libc::IPPROTO_TCP | libc::IPPROTO_IP);
+    !(is_known || v6 && level == libc::IPPROTO_IPV6)
+}
+
+/// A time of [`timeout`] for who does not wait at all.
+const NO_TIME: u64 = 1;
 
 /// A `struct timeval` of so many microseconds.
 fn timeval(micros: u64) -> Vec<u8> {
+    let micros = if micros == NO_TIME { 0 } else { micros };
     let words = [(micros / 1_000_000).cast_signed(), (micros % 1_000_000).cast_signed()];
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
@@ -393,7 +388,7 @@ fn timeout(value: &[u8]) -> Result<u64> {
     }
     // Less than nothing is nothing, which Linux has as "do not wait": the least there is.
     if seconds < 0 {
-        return Ok(1);
+        return Ok(NO_TIME);
     }
     Ok(seconds.cast_unsigned().saturating_mul(1_000_000).saturating_add(micros.cast_unsigned()))
 }

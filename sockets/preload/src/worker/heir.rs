@@ -128,7 +128,7 @@ impl SeatedWorker {
 
     fn reset_all(&mut self) {
         self.calls().abort_all();
-        self.turn();
+        self.turn_and_send();
     }
 
     /// Takes turns until peers have all, or the time is up: how many have not.
@@ -139,6 +139,7 @@ impl SeatedWorker {
             let untaken = self.calls().untaken() + self.silo.app.unclaimed();
             let left = until.since(Clock.now());
             if left.is_zero() || ENDS_NOW.load(Ordering::Relaxed) || !(untaken > 0 || self.has_more()) {
+                self.send_held();
                 return untaken;
             }
             // A signal's handler is the program's, which is at its end.

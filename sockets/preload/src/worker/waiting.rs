@@ -9,6 +9,7 @@ use core::time::Duration;
 use cpu::Clock;
 use link::Link;
 use posix::{Attempt, Calls, Errno, Result};
+use silo::idle::Action;
 use std::os::fd::AsRawFd;
 use wire::Time;
 
@@ -16,6 +17,24 @@ use wire::Time;
 const JUST_NOW: Duration = Duration::from_micros(20);
 
 impl SeatedWorker {
+    /// Whether anything that the program did waits to leave.
+    #[inline]
+    pub fn has_to_leave(&self) -> bool {
+        self.to_leave || self.silo.app.pending() > 0 || self.pace.holds()
+    }
+
+    /// Takes a turn, and what it and others before have sent is held back no longer: the program waits
+    /// for something that is not ours.
+    pub fn turn_and_send(&mut self) {
+        self.turn();
+        self.send_held();
+    }
+
+    /// What is held back leaves.
+    pub(super) fn send_held(&mut self) {
+        self.pace.send_held(&mut self.silo, self.turned);
+    }
+
     /// Takes a turn unless one was taken just now: a program that asks again and again, and never
     /// waits, hears what has come. Whether it took one.
     pub fn turn_if_stale(&mut self) -> bool {
@@ -35,8 +54,10 @@ impl SeatedWorker {
         self.turn_if_stale()
     }
 
-    /// Sleeps until a frame comes, `also` is ready, a timer of the stack is due or the time is up.
-    /// `mask` counts meanwhile, as in ppoll(2). Whether any of `also` is ready.
+    /// Lets time pass after a turn that has brought the caller nothing, as the policy says: sleeps until
+    /// a frame comes, `also` is ready, a timer of the stack is due or the time is up; sleeps by the
+    /// clock, which frames do not end; or comes back at once, to poll. `mask` counts meanwhile, as in
+    /// ppoll(2). Whether any of `also` is ready: else it need not be looked at.
     ///
     /// # Errors
     /// `EINTR`.
@@ -44,14 +65,37 @@ impl SeatedWorker {
         if self.more {
             return Ok(false);
         }
-        let due = self.deadline.min(self.silo.stack_deadline()).since(Clock.now());
-        let mut fds = Waited::new(also);
-        let nap = self.silo.link.arm(&mut |fd| fds.add(fd.as_raw_fd()));
+        let now = Clock.now();
+        let until = if timeout == Duration::MAX { Time::MAX } else { now + timeout };
+        let silo = &self.silo;
+        match self.pace.next((self.turned, now), self.deadline.min(until), || silo.stack_deadline()) {
+            Action::Poll => self.glance(now, also, mask),
+            Action::Wait(longest) => {
+                let mut fds = Waited::new(also);
+                let nap = self.silo.link.arm(&mut |fd| fds.add(fd.as_raw_fd()));
+                self.sleep(fds, longest.min(nap).min(self.longest_sleep()), mask)
+            }
+            Action::Sleep(span) => self.sleep(Waited::new(also), span, mask),
+        }
+    }
+
+    /// Looks at the kernel's descriptors, and whether a signal has come, unless it has just done so.
+    fn glance(&mut self, now: Time, also: &[libc::pollfd], mask: *const libc::sigset_t) -> Result<bool> {
+        let own = self.signals.hold();
+        if !self.pace.glances(now) {
+            return Ok(false);
+        }
+        let mask = if mask.is_null() { as_set(&own) } else { mask };
+        Waited::new(also).wait(Duration::ZERO, mask)
+    }
+
+    /// Sleeps until one of these is ready, or for so long.
+    fn sleep(&mut self, mut fds: Waited, timeout: Duration, mask: *const libc::sigset_t) -> Result<bool> {
         let own = self.signals.hold();
         let mask = if mask.is_null() { as_set(&own) } else { mask };
         self.silo.link.set_attended(None);
         deputy::begin_sleep();
-        let ready = fds.wait(timeout.min(due).min(nap).min(self.longest_sleep()), mask);
+        let ready = fds.wait(timeout, mask);
         deputy::end_sleep();
         self.computes_since = Clock.now();
         self.silo.link.set_attended(Some(self.computes_since));

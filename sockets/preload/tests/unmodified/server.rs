@@ -46,12 +46,17 @@ pub struct Server {
 impl Server {
     /// Starts it as a daemon, with workers that have given root up, and waits until it answers.
     pub fn start(over: Over, test: &str) -> Self {
+        Self::start_with(over, test, &[])
+    }
+
+    /// The same with options of `nearside run`.
+    pub fn start_with(over: Over, test: &str, options: &[&str]) -> Self {
         let name = match over {
             Over::Tap => "tap".to_owned(),
             Over::Xdp { queues } => format!("xdp{queues}"),
         };
         let folder = scratch(&format!("run-{test}-{name}"));
-        let mut this = Self::start_in(folder, over.prepare(), 1);
+        let mut this = Self::start_in(folder, over.prepare(), 1, options);
         this.keeper.wait_until_open("10.9.0.2:80");
         wait_for("nginx's pid file", || this.master().is_some());
         this
@@ -61,12 +66,12 @@ impl Server {
     pub fn start_over_memif(test: &str, workers: usize) -> Self {
         let folder = scratch(&format!("run-{test}-memif"));
         let link = format!("memif:{}", folder.join("link").display());
-        let this = Self::start_in(folder, &link, workers);
+        let this = Self::start_in(folder, &link, workers, &[]);
         wait_for("nginx's pid file", || this.master().is_some());
         this
     }
 
-    fn start_in(folder: PathBuf, link: &str, workers: usize) -> Self {
+    fn start_in(folder: PathBuf, link: &str, workers: usize, options: &[&str]) -> Self {
         fs::create_dir_all(folder.join("html")).unwrap();
         let large: Vec<u8> = (0..LARGE).map(|at| (at * 7 / 3) as u8).collect();
         fs::write(folder.join("html/large"), large).unwrap();
@@ -79,7 +84,7 @@ impl Server {
             let _ = fs::remove_file(folder.join(old));
         }
         let mut command = Nearside::command(["run", "--link", link, "--addr", "10.9.0.2/24"]);
-        command.arg("--library").arg(library()).arg("--").args(nginx(&folder));
+        command.args(options).arg("--library").arg(library()).arg("--").args(nginx(&folder));
         Self { keeper: Running::start(&mut command), folder }
     }
 

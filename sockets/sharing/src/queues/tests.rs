@@ -179,6 +179,31 @@ fn what_cannot_be_sent_waits() {
     assert!(tx.slot().is_none() && tx.room() == 0);
 }
 
+/// Whoever is amid a turn that another wants is told of, by whom it is.
+#[test]
+fn who_is_in_the_way_is_known() {
+    let scene = Scene::new(1);
+    let (mut one, mut other) = (scene.seat(0), scene.seat(1));
+    assert_eq!((one.in_the_way(), scene.memory.is_amid_turn(1)), (None, false));
+    scene.arrive(0, [1]);
+    let (rx, _) = other.split();
+    assert_eq!(rx.receive(NOW, 32), 1);
+    assert_eq!(one.in_the_way(), None, "nothing waits");
+    scene.arrive(0, [2]);
+    assert_eq!((one.in_the_way(), other.in_the_way(), scene.memory.is_amid_turn(1)), (Some(1), None, true));
+    other.held().let_go(&scene.memory, 1);
+    assert_eq!((one.in_the_way(), scene.memory.is_amid_turn(1)), (None, false));
+    assert_eq!(turn(&mut one, &scene.memory, 0, NOW), [2]);
+    // The same of sending.
+    assert!(scene.memory.begin_turn(0, Turn::Send, 1));
+    assert_eq!(one.in_the_way(), None, "it sends nothing");
+    send(&mut one, [3]);
+    assert_eq!(one.in_the_way(), Some(1));
+    scene.memory.end_turn(0, Turn::Send, 1);
+    send(&mut one, []);
+    assert_eq!(one.in_the_way(), None);
+}
+
 /// Each queue is one's of those that accept connections, and another takes what is left there for long.
 #[test]
 fn queues_are_divided_among_those_who_accept() {
