@@ -302,7 +302,7 @@ pub fn start_nginx(nginx: &str, configuration: &Path, at: (&Path, &str, u16)) ->
 }
 
 /// How long an nginx may take to begin, and after its worker is there to listen.
-const START: Duration = Duration::from_secs(10);
+const START: Duration = Duration::from_secs(60);
 const LISTENS: Duration = Duration::from_millis(300);
 
 /// Waits until an nginx serves; returns the processes that do.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long it may take until its workers serve.
-const START: Duration = Duration::from_secs(10);
+const START: Duration = Duration::from_secs(60);
 
 /// How long a worker may take to listen after it is there, where nothing tells.
 const LISTENS: Duration = Duration::from_millis(300);

@@ -75,7 +75,9 @@ mod tests {
         let processes = Processes::of(&inherited).unwrap();
         assert!(processes.all().is_empty(), "this one does not count");
         fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
+        let alone = crate::STARTS.write();
         let mut shell = Command::new("sh").args(["-c", "cat; true"]).stdin(Stdio::piped()).spawn().unwrap();
+        drop(alone);
         fcntl_setfd(&inherited, FdFlags::CLOEXEC).unwrap();
         while processes.all().len() < 2 {
             std::thread::sleep(core::time::Duration::from_millis(5));

@@ -453,6 +453,7 @@ mod tests {
         seats: Seats,
         folder: std::path::PathBuf,
         now: Time,
+        _starts: std::sync::RwLockReadGuard<'static, ()>,
     }
 
     impl Scene {
@@ -460,7 +461,9 @@ mod tests {
             let folder = std::env::temp_dir().join(format!("keeper-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
             let terms = format!("memif:{} 10.0.0.2/24", folder.join("link").display()).parse().unwrap();
-            Self { seats: Seats::open(&terms, 1, name).unwrap(), folder, now: Time::from_millis(1_000) }
+            let starts = crate::STARTS.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let (seats, now) = (Seats::open(&terms, 1, name).unwrap(), Time::from_millis(1_000));
+            Self { seats, folder, now, _starts: starts }
         }
 
         /// A process asks for a seat: what it gets.

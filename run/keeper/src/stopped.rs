@@ -59,12 +59,17 @@ mod tests {
     use std::process::Command;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    fn started() -> std::process::Child {
+        let _alone = crate::STARTS.write();
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
     #[test]
     fn a_process_that_was_stopped_is_known() {
         assert_eq!(state("12 (a) T (b)) S 1 2"), Some('S'));
         assert_eq!(state("12 (a) T 1"), Some('T'));
         assert_eq!(state(""), None);
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = started();
         let pid = Pid::from_child(&child);
         assert!(!is_stopped(pid));
         kill_process(pid, Signal::STOP).unwrap();
@@ -82,7 +87,7 @@ mod tests {
     /// One that is amid something is let go on as often as it takes, and stands still afterwards.
     #[test]
     fn a_process_goes_on_until_it_is_out_and_is_stopped_again() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = started();
         let pid = Pid::from_child(&child);
         let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
         let runs = || !is_stopped(pid);

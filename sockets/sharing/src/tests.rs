@@ -228,6 +228,10 @@ fn who_was_stopped_while_it_waited_gets_no_new_flows() {
         link.set_doors(&[(80, true)]);
         link.set_attended(None);
     }
+    // All know of each other's listeners by now.
+    for link in &mut links {
+        assert!(turn(link, scene.now, Makes::Known).is_empty());
+    }
     let takes = |links: &mut [SeatedLink<WireLink>], seat: usize, now: Time| -> Vec<u16> {
         let all =
             core::iter::from_fn(|| Some(turn(&mut links[seat], now, Makes::Known)).filter(|seen| !seen.is_empty()));

@@ -459,7 +459,8 @@ fn a_tester_that_is_killed_loses_no_record() {
         wait_for("the forwarder to listen", || socket.exists());
         let out = scratch("testpmd").join(format!("killed-{}.json", std::process::id()));
         let (mut spent, mut round, mut whole) = (0.0, 0_u64, 0);
-        while spent < soak {
+        // On a busy machine some live too short.
+        while spent < soak || (whole == 0 && round < 60) {
             round += 1;
             // From half a second to two; up to half a minute where there is time.
             let alive = 0.5 + (round * 7_919 % 1_000) as f64 / 1_000.0 * (soak / 8.0).clamp(1.5, 30.0);
@@ -507,10 +508,25 @@ fn stamps_of_the_kernel_time_a_probe_through_a_bridge() {
         let links = ["--link=af_packet:neara", "--link=af_packet:nearb", "-d1s", "--drain=200ms", "--json"];
         for probe in ["--probe=76B:1k", "--probe=80B:1k,as=ptp,vlan=7"] {
             let words = ["packet", "load", probe].into_iter().chain(links);
-            // A machine that others use may spoil the trial, which its status says.
-            let said = Nearside::command(words).output().expect("it runs");
-            let report: serde_json::Value =
-                serde_json::from_slice(&said.stdout).unwrap_or_else(|why| panic!("{why}: {said:?}"));
+            let words: Vec<&str> = words.collect();
+            let run = || -> (bool, serde_json::Value) {
+                let said = Nearside::command(words.iter().copied()).output().expect("it runs");
+                let report = serde_json::from_slice(&said.stdout).unwrap_or_else(|why| panic!("{why}: {said:?}"));
+                (said.status.success(), report)
+            };
+            // A machine that others use may spoil the trial, which its status says, and have stamps come too late for
+            // them to be kept: that is tried again.
+            let is_stamped = |report: &serde_json::Value| {
+                let lanes = report.pointer("/result/lanes").and_then(serde_json::Value::as_array).expect("lanes");
+                lanes.iter().all(|lane| lane["stamped"].is_object())
+            };
+            let (mut good, mut report) = run();
+            for _ in 0..20 {
+                if good || is_stamped(&report) {
+                    break;
+                }
+                (good, report) = run();
+            }
             let by = report.pointer("/clock/stamps/by").and_then(serde_json::Value::as_str);
             assert_eq!((by, report["clock"]["hardware"].as_bool()), (Some("kernel"), Some(false)), "{report:#}");
             for lane in report.pointer("/result/lanes").and_then(serde_json::Value::as_array).expect("lanes") {

@@ -103,21 +103,24 @@ pub fn frames_are_held_back(over: Over) {
 
 /// All policies serve, reload and end.
 pub fn every_pace_serves(over: Over) {
-    in_namespace(NEEDED, move || {
-        for options in [
-            ["--idle", "spin:50us", "--tx-delay", "100us"],
-            ["--idle", "adaptive:100us", "--tx-delay", "0"],
-            ["--idle", "sleep:1ms", "--tx-delay", "5ms"],
-        ] {
+    for options in [
+        ["--idle", "spin:50us", "--tx-delay", "100us"],
+        ["--idle", "adaptive:100us", "--tx-delay", "0"],
+        ["--idle", "sleep:1ms", "--tx-delay", "5ms"],
+    ] {
+        // Each has a link of its own.
+        in_namespace(NEEDED, move || {
             let mut server = Server::start_with(over, "every-pace", &options);
             (0..5).for_each(|_| assert_eq!(ask("/small").unwrap(), "a small file\n"));
             fetch_large();
             let old = worker();
             server.command("reload");
             wait_for("another worker", || is_followed(old));
+            // What is in its handshake with the old one as that lets go is reset.
+            wait_for("the old one's end", || fs::metadata(format!("/proc/{old}")).is_err());
             ask_in_turn(20);
             server.command("quit");
             server.ended();
-        }
-    });
+        });
+    }
 }
