@@ -517,7 +517,8 @@ impl Warning {
             }
             Self::Unsent { unsent, oldest_ns } => write!(
                 f,
-                "{unsent} requests were due and never sent, the oldest {} ago: they are in no latency above",
+                "{unsent} {} due and never sent, the oldest {} ago: in no latency above",
+                if unsent == 1 { "request was" } else { "requests were" },
                 seconds(oldest_ns as f64)
             ),
             Self::ScheduleLag { lag_ns, median_ns } => write!(
