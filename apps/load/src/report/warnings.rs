@@ -515,12 +515,11 @@ impl Warning {
             Self::RateMissed { target, achieved } => {
                 write!(f, "{} were due, and {} were answered", si(target, "/s"), si(achieved, "/s"))
             }
-            Self::Unsent { unsent, oldest_ns } => write!(
-                f,
-                "{unsent} {} due and never sent, the oldest {} ago: in no latency above",
-                if unsent == 1 { "request was" } else { "requests were" },
-                seconds(oldest_ns as f64)
-            ),
+            Self::Unsent { unsent, oldest_ns } => {
+                let requests = if unsent == 1 { "request was" } else { "requests were" };
+                let oldest = seconds(oldest_ns as f64);
+                write!(f, "{unsent} {requests} due and never sent, the oldest {oldest} ago: in no latency above")
+            }
             Self::ScheduleLag { lag_ns, median_ns } => write!(
                 f,
                 "1 % of the requests were sent {} or more after they were due, beside a median of {}: \
