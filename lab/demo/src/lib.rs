@@ -125,7 +125,7 @@ fn keep(plan: &DemoPlan, results: &DemoResults, ended: Option<Error>) -> Result<
     }
     let write = |name: &str, text: &str| {
         let path = plan.out.join(name);
-        results::write_whole(&path, text).map_err(|why| Error::Machine(why.to_string())).map(|()| path)
+        ::results::write_whole(&path, text).map_err(|why| Error::Machine(why.to_string())).map(|()| path)
     };
     fs::create_dir_all(&plan.out).map_err(Error::io(format!("cannot make the folder {}", plan.out.display())))?;
     let json = results.to_json();
