@@ -196,7 +196,7 @@ fn how_long_was_waited_for_whom_nobody_waits_any_more_is_logged() {
         let server = Server::start(false, "waited", CONF);
         for version in ["--http1.1", "--http2-prior-knowledge"] {
             let url = format!("http://127.0.0.1:80/{version}");
-            let asked = Command::new("curl").args(["-s", "-m", "0.4", version, &url]).status().unwrap();
+            let asked = Command::new("curl").args(["-s", "-m", "3", version, &url]).status().unwrap();
             assert_eq!(asked.code(), Some(28), "{version}");
             wait_for("its line", || server.text("l.log").contains(version));
         }
