@@ -85,8 +85,8 @@ const LOCAL: &str = include_str!("../programs/local.bpf");
 const LEAST: &str = include_str!("../programs/least.bpf");
 
 /// How long the sockets may be held by a program that was just taken off: the
-/// kernel frees its maps when all CPUs have passed on.
-const RELEASE_TRIES: u32 = 100;
+/// kernel frees its maps when all CPUs have passed on, three seconds later at most on a busy machine.
+const RELEASE_TRIES: u32 = 600;
 const RELEASE_WAIT: Duration = Duration::from_millis(5);
 
 /// The program of a model, at work on the listening sockets. It works on as
