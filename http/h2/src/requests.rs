@@ -107,8 +107,9 @@ impl<T: Default> ServerConnection<T> {
         // Who does not know yet that a window is smaller than at first may send more than fits into it, and is
         // to do so again (RFC 9113 section 6.9.3).
         let is_misled = !self.is_known && !ends && self.settings.window < FIRST_WINDOW;
-        let is_full = self.streams.all.len() >= self.settings.streams as usize && !self.make_way(out);
-        if is_misled || stream >= self.refuses_from || is_full {
+        let is_full = self.streams.all.len() >= self.settings.streams as usize;
+        // Nobody gives way to one that is refused all the same.
+        if is_misled || stream >= self.refuses_from || (is_full && !self.make_way(out)) {
             return self.refuse(stream, out);
         }
         if self.heads.saturating_add(head) > HEADS_MAX.saturating_add(self.heads_lent) {

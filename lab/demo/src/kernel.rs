@@ -7,6 +7,7 @@ use crate::machine::{children, find_program, is_root};
 use crate::measure::{Connections, Heads, Latency, Measurement, PERCENTILES, SMALL_BODY, Scenario, watch_cpu};
 use crate::netns::{Namespaces, SERVER};
 use crate::results::Nginx;
+use crate::stand::START;
 use serde::Deserialize;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -301,9 +302,8 @@ pub fn start_nginx(nginx: &str, configuration: &Path, at: (&Path, &str, u16)) ->
     Program { name: "nginx", netns: Some(names), core: Some(core), words }.start(dir)
 }
 
-/// How long an nginx may take to begin, and after its worker is there to listen.
-const START: Duration = Duration::from_secs(60);
-const LISTENS: Duration = Duration::from_millis(300);
+/// How long an nginx may take to listen after its worker is there, where nothing tells.
+pub(crate) const LISTENS: Duration = Duration::from_millis(300);
 
 /// Waits until an nginx serves; returns the processes that do.
 ///
@@ -356,10 +356,31 @@ pub fn parse(output: &str) -> Result<WrkReport, Error> {
     complete.ok_or_else(|| Error::output("wrk", "answered requests"))
 }
 
+/// Lines of `http` that let an nginx do its best, whatever it serves: no log, no limit on requests of a connection,
+/// and what it needs of folders in one of ours.
+pub(crate) fn best(dir: &Path) -> String {
+    let dir = text(dir);
+    format!(
+        "    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    tcp_nodelay on;
+    keepalive_requests 1000000000;
+    keepalive_timeout 300s;
+    client_body_temp_path {dir}/body;
+    proxy_temp_path {dir}/proxy;
+    fastcgi_temp_path {dir}/fastcgi;
+    uwsgi_temp_path {dir}/uwsgi;
+    scgi_temp_path {dir}/scgi;
+    types {{ text/html html; }}
+"
+    )
+}
+
 /// A configuration that lets nginx do its best here: no log, files kept
 /// open (more than there are), no limit on requests of a connection.
 fn configuration(dir: &Path, site: &Path, port: u16) -> String {
-    let (dir, site) = (text(dir), text(site));
+    let (best, dir, site) = (best(dir), text(dir), text(site));
     format!(
         "daemon off;
 worker_processes 1;
@@ -367,20 +388,8 @@ worker_rlimit_nofile 65536;
 pid {dir}/nginx.pid;
 events {{ worker_connections 32768; multi_accept on; }}
 http {{
-    access_log off;
-    sendfile on;
-    tcp_nopush on;
-    tcp_nodelay on;
-    keepalive_requests 1000000000;
-    keepalive_timeout 300s;
-    open_file_cache max=256;
+{best}    open_file_cache max=256;
     open_file_cache_valid 60s;
-    client_body_temp_path {dir}/body;
-    proxy_temp_path {dir}/proxy;
-    fastcgi_temp_path {dir}/fastcgi;
-    uwsgi_temp_path {dir}/uwsgi;
-    scgi_temp_path {dir}/scgi;
-    types {{ text/html html; }}
     default_type text/plain;
     server {{
         listen {SERVER}:{port} backlog=65535;

@@ -22,7 +22,7 @@ pub const WARM_UP: Duration = Duration::from_millis(500);
 const SLACK: Duration = Duration::from_secs(60);
 
 /// How long a server may take to begin.
-const START: Duration = Duration::from_secs(60);
+pub(crate) const START: Duration = Duration::from_secs(60);
 
 /// From this share of its time on, a side is what limits the other.
 pub const SATURATED: f64 = 0.95;

@@ -4,20 +4,14 @@
 use crate::child::{Interrupt, Program};
 use crate::error::Error;
 use crate::field::{Field, Link};
+use crate::kernel::{LISTENS, best};
 use crate::machine::{children, find_program};
 use crate::measure::{FILE_BYTES, SMALL_BODY};
-use crate::stand::{Server, Stand};
+use crate::stand::{START, Server, Stand};
 use page::Reader;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How long it may take until its workers serve.
-const START: Duration = Duration::from_secs(60);
-
-/// How long a worker may take to listen after it is there, where nothing tells.
-const LISTENS: Duration = Duration::from_millis(300);
 
 /// What is asked of a [`site`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +70,7 @@ pub fn site(folder: &Path, listen: &str, cores: &[u16]) -> Result<PathBuf, Error
 /// One that lets nginx do its best: no log, no limit on requests of a connection.
 fn configuration(folder: &Path, listen: &str, cores: &[u16]) -> String {
     let (here, workers, affinity) = (folder.display(), cores.len().max(1), affinity(cores));
+    let best = best(folder);
     format!(
         "daemon off;
 worker_processes {workers};
@@ -83,19 +78,7 @@ worker_processes {workers};
 pid {here}/unmodified.pid;
 events {{ worker_connections 16384; multi_accept on; }}
 http {{
-    access_log off;
-    sendfile on;
-    tcp_nopush on;
-    tcp_nodelay on;
-    keepalive_requests 1000000000;
-    keepalive_timeout 300s;
-    client_body_temp_path {here}/body;
-    proxy_temp_path {here}/proxy;
-    fastcgi_temp_path {here}/fastcgi;
-    uwsgi_temp_path {here}/uwsgi;
-    scgi_temp_path {here}/scgi;
-    types {{ text/html html; }}
-    server {{
+{best}    server {{
         listen {listen} backlog=65535;
         location = /small {{ default_type text/plain; return 200 \"{SMALL_BODY}\"; }}
         location /plain/ {{ alias {here}/pages/; }}

@@ -207,13 +207,16 @@ impl FileReader {
     /// The file of a streamed one, open, as it was found.
     pub fn open<'a>(&self, source: &'a Source) -> Result<&'a Arc<OwnedFd>, ReadOutcome> {
         if let Some(file) = source.file.get() {
+            source.find_place();
             return Ok(file);
         }
         match self.open_file(source.path().to_vec()) {
             Ok((_, fd, stat)) if self.keeps_promise(source, &stat) => {
                 // A hint only: a file system that ignores it still reads.
                 let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
-                Ok(source.file.get_or_init(|| Arc::new(fd)))
+                let file = source.file.get_or_init(|| Arc::new(fd));
+                source.find_place();
+                Ok(file)
             }
             Err(why @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)) => Err(ReadOutcome::Failed(why)),
             _ => Err(ReadOutcome::Changed),

@@ -357,6 +357,9 @@ fn answered_streams_give_way_to_requests() {
         world.server.write_block(stream, &block, true, &mut out);
         world.server.end_soon(stream);
     }
+    // Not to one that is refused all the same.
+    world.server.close();
+    assert_eq!((world.post(2_001), world.resets()), (vec![], vec![(2_001, ErrorCode::REFUSED_STREAM)]));
 }
 
 /// RFC 9113 section 5.1.2.

@@ -82,7 +82,6 @@ fn open(
     if let Err(outcome) = worker.open(&source) {
         return Done::Read(ReadAnswer { whom, buffer, from: 0, outcome });
     }
-    source.find_place();
     if let ReadFor::Block(_) = whom {
         worker.open_direct(&source);
     }
@@ -115,7 +114,6 @@ pub fn serve(worker: &mut Arc<FileReader>, job: Job) -> Done {
         }
         Job::Look { work, source } => {
             let outcome = worker.open(&source).err();
-            source.find_place();
             Done::Looked { work, outcome: outcome.unwrap_or_else(|| worker.look_after(&source, 0, (0, 0))) }
         }
         Job::List { work, path } => Done::Listed { work, listing: worker.list(&path) },
