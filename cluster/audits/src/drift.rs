@@ -1,7 +1,7 @@
 //! What became of a node since an earlier audit of it.
 
 use crate::fleet::differences;
-use crate::report::{NodeReport, SettingName, SettingState};
+use crate::report::{NodeReport, SettingName, SettingState, shown};
 use core::fmt;
 
 /// A setting of a node that is not what it was.
@@ -19,8 +19,7 @@ pub struct Drift {
 
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |state: &Option<SettingState>| state.as_ref().map_or("not there".to_owned(), ToString::to_string);
-        write!(f, "{}: was {}, is {}", self.setting, shown(&self.was), shown(&self.is))
+        write!(f, "{}: was {}, is {}", self.setting, shown(self.was.as_ref()), shown(self.is.as_ref()))
     }
 }
 

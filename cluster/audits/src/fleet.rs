@@ -1,7 +1,7 @@
 //! All nodes: those that are alike, and those that differ, by what they differ in.
 
 use crate::compared::{Comparison, are_alike, comparison};
-use crate::report::{NodeReport, SettingName, SettingState};
+use crate::report::{NodeReport, SettingName, SettingState, shown};
 use core::cmp::Reverse;
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +19,8 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |state: &Option<SettingState>| state.as_ref().map_or("not there".to_owned(), ToString::to_string);
         let Self { setting, here, usual } = self;
-        write!(f, "{setting}: {}, elsewhere {}", shown(here), shown(usual))
+        write!(f, "{setting}: {}, elsewhere {}", shown(here.as_ref()), shown(usual.as_ref()))
     }
 }
 

@@ -139,6 +139,11 @@ impl NodeReport {
     }
 }
 
+/// What a setting is, for people; that it is not there, where a node has none.
+pub(crate) fn shown(state: Option<&SettingState>) -> String {
+    state.map_or("not there".to_owned(), ToString::to_string)
+}
+
 /// Whether the subjects of a rule are processes, each with its number.
 fn is_of_processes(key: &str) -> bool {
     key.ends_with(" of servers")
