@@ -3,6 +3,7 @@
 use clap::Parser;
 use fuzz::hunt::{Hunt, breaks};
 use fuzz::{TARGETS, Target, corpus};
+use rustix::time::{ClockId, clock_gettime};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -201,11 +202,15 @@ fn keep_artifact(target: &Target, folder: &Path, input: &[u8]) -> Result<(), Str
     Ok(())
 }
 
-/// No input takes nearly as long; one that does hangs.
+/// Processor time that no input takes nearly; one that does hangs. On a machine
+/// that others keep busy any input can take long by the clock on the wall.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The input that runs, and since when.
-type Running = Mutex<Option<(Instant, Vec<u8>)>>;
+/// What is left to an input that takes no processor time, for it waits.
+const PATIENCE_ON_THE_WALL: Duration = Duration::from_mins(10);
+
+/// The input that runs, since when, and what the process had used up by then.
+type Running = Mutex<Option<(Instant, Duration, Vec<u8>)>>;
 
 /// Notices an input that does not come to an end: writes it, and ends the
 /// process.
@@ -221,8 +226,8 @@ impl Watch {
             while let Some(current) = watched.upgrade() {
                 let hanging = hangs(&current);
                 drop(current);
-                if let Some(input) = hanging {
-                    println!("{}: no end after {} s", target.name, PATIENCE.as_secs());
+                if let Some((how, input)) = hanging {
+                    println!("{}: no end after {how}", target.name);
                     let written = keep_artifact(&target, &folder, &input);
                     std::process::exit(if written.is_ok() { 1 } else { 2 });
                 }
@@ -235,8 +240,9 @@ impl Watch {
     #[expect(clippy::disallowed_methods, reason = "a hang is a matter of wall-clock time")]
     fn look_at(&self, input: &[u8]) {
         if let Ok(mut current) = self.current.lock() {
-            let (at, bytes) = current.get_or_insert_with(|| (Instant::now(), Vec::new()));
+            let (at, used, bytes) = current.get_or_insert_with(|| (Instant::now(), Duration::ZERO, Vec::new()));
             *at = Instant::now();
+            *used = processor_time();
             bytes.clear();
             bytes.extend_from_slice(input);
         }
@@ -249,8 +255,22 @@ impl Watch {
     }
 }
 
-fn hangs(current: &Running) -> Option<Vec<u8>> {
+/// How long an input ran, and which, if it hangs.
+fn hangs(current: &Running) -> Option<(String, Vec<u8>)> {
     let current = current.lock().ok()?;
-    let (since, input) = current.as_ref()?;
-    (since.elapsed() > PATIENCE).then(|| input.clone())
+    let (since, used, input) = current.as_ref()?;
+    let how = if processor_time().saturating_sub(*used) > PATIENCE {
+        format!("{} s of processor time", PATIENCE.as_secs())
+    } else if since.elapsed() > PATIENCE_ON_THE_WALL {
+        format!("{} s", PATIENCE_ON_THE_WALL.as_secs())
+    } else {
+        return None;
+    };
+    Some((how, input.clone()))
+}
+
+/// What the process has used up, in all its threads: the watch itself takes next to nothing.
+fn processor_time() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or_default())
 }
