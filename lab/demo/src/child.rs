@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::machine::now;
+use cpu::process_stat::{self, ProcessStat};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -183,10 +184,9 @@ impl Running {
     /// Ticks of processor time that it has used (proc(5), stat: utime and stime).
     #[must_use]
     pub fn processor_ticks(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        // Behind the name, which may have anything in it.
-        let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-        Some(words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?)
+        let line = process_stat::line_of(self.child.id())?;
+        let (user, system) = ProcessStat::parse(&line)?.ticks()?;
+        Some(user + system)
     }
 
     /// The last lines that it wrote to standard error.

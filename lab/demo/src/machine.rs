@@ -2,6 +2,7 @@
 
 pub use environment::Fingerprint;
 
+use cpu::process_stat::{self, ProcessStat};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -80,7 +81,7 @@ pub struct CoreTicks {
 impl CpuSample {
     /// The time of `pids` together (threads included), and of `core`.
     pub fn take(pids: &[u32], core: u16) -> Self {
-        let times = pids.iter().filter_map(|pid| process_times(&read(&format!("/proc/{pid}/stat"))));
+        let times = pids.iter().filter_map(|pid| process_times(&process_stat::line_of(*pid)?));
         let (user, system) = times.fold((0, 0), |sum, (user, system)| (sum.0 + user, sum.1 + system));
         let core = core_ticks(&read("/proc/stat"), core).unwrap_or_default();
         Self { at: now(), process: user + system, system, core }
@@ -121,12 +122,9 @@ pub fn process_ticks(stat: &str) -> Option<u64> {
     process_times(stat).map(|(user, system)| user + system)
 }
 
-/// utime and stime of `/proc/PID/stat` (proc(5), fields 14 and 15). The name
-/// in field 2 may hold blanks and parentheses, so counting starts behind its
-/// end.
+/// utime and stime of `/proc/PID/stat`.
 pub fn process_times(stat: &str) -> Option<(u64, u64)> {
-    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);
-    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    ProcessStat::parse(stat)?.ticks()
 }
 
 /// A core's line in `/proc/stat` (proc(5)): user, nice, system, idle, iowait,

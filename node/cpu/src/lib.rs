@@ -4,6 +4,7 @@
 pub mod between;
 mod clock;
 pub mod pin;
+pub mod process_stat;
 pub mod sched;
 pub mod tsc;
 

@@ -3,6 +3,7 @@
 
 use core::time::Duration;
 use cpu::Clock;
+use cpu::process_stat::{self, ProcessStat};
 use load::Surroundings;
 use std::collections::HashMap;
 use std::fs;
@@ -44,7 +45,7 @@ impl Machine {
             entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
         };
         for process in numbers("/proc") {
-            let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { continue };
+            let Some(stat) = process_stat::line_of(process) else { continue };
             let Some((name, reaped)) = name_and_reaped(&stat) else { continue };
             machine.reaped.insert(process, reaped);
             for thread in numbers(&format!("/proc/{process}/task")) {
@@ -106,11 +107,8 @@ fn cores() -> f64 {
 /// Of proc_pid_stat(5): the name, and what children took that were waited for,
 /// fields 16 and 17.
 fn name_and_reaped(stat: &str) -> Option<(&str, Duration)> {
-    let (from, until) = (stat.find('(')?, stat.rfind(')')?);
-    let name = stat.get(from + 1..until)?;
-    let fields: Vec<&str> = stat.get(until + 1..)?.split_whitespace().collect();
-    let ticks = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some((name, in_ticks(ticks(16)? + ticks(17)?)))
+    let stat = ProcessStat::parse(stat)?;
+    Some((stat.name(), in_ticks(stat.field::<u64>(16)? + stat.field::<u64>(17)?)))
 }
 
 fn in_ticks(ticks: u64) -> Duration {

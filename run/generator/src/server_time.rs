@@ -2,6 +2,7 @@
 //! the kernel's files on its process.
 
 use core::time::Duration;
+use cpu::process_stat::{self, ProcessStat};
 use page::Reader;
 use report::CpuUse;
 use say::Failure;
@@ -102,7 +103,7 @@ fn tree(root: u32) -> Option<Spent> {
     let all: Vec<Stat> = fs::read_dir("/proc")
         .ok()?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter_map(|pid| stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
+        .filter_map(|pid| stat(&process_stat::line_of(pid)?))
         .collect();
     let own = all.iter().find(|stat| stat.pid == root)?;
     let (mut ticks, mut system) = (own.ticks, own.system);
@@ -117,18 +118,10 @@ fn tree(root: u32) -> Option<Spent> {
     Some(Spent { all: span(ticks), system: Some(span(system)) })
 }
 
-/// proc_pid_stat(5): the name in parentheses may hold anything, parentheses
-/// too; parent, user and system time are fields 4, 14 and 15.
 fn stat(text: &str) -> Option<Stat> {
-    let (before, after) = (text.find('(')?, text.rfind(')')?);
-    let fields: Vec<&str> = text.get(after + 1..)?.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some(Stat {
-        pid: text.get(..before)?.trim().parse().ok()?,
-        parent: u32::try_from(field(4)?).ok()?,
-        ticks: field(14)? + field(15)?,
-        system: field(15)?,
-    })
+    let stat = ProcessStat::parse(text)?;
+    let (user, system) = stat.ticks()?;
+    Some(Stat { pid: stat.number(), parent: stat.parent()?, ticks: user + system, system })
 }
 
 #[cfg(test)]

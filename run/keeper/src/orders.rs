@@ -1,5 +1,6 @@
 //! Signals to the keeper, which are meant for its program.
 
+use cpu::process_stat::{self, ProcessStat};
 use rustix::process::Signal;
 use signal_hook::consts;
 use std::fs;
@@ -71,8 +72,8 @@ impl Orders {
             if !flag.swap(false, Ordering::Relaxed) {
                 continue;
             }
-            let stat = if *is_jobs { fs::read_to_string("/proc/self/stat").unwrap_or_default() } else { String::new() };
-            if is_foreground(&stat) {
+            let own = if *is_jobs { process_stat::line_of(std::process::id()) } else { None };
+            if own.is_some_and(|line| is_foreground(&line)) {
                 // The terminal has sent it to the program as well.
                 continue;
             }
@@ -92,9 +93,8 @@ fn ignored(status: &str) -> u64 {
 /// Whether a process is of the job that its terminal has in front (proc_pid_stat(5)): what is typed
 /// there is sent to each process of that.
 fn is_foreground(stat: &str) -> bool {
-    let Some((_, rest)) = stat.rsplit_once(')') else { return false };
-    let word = |at| rest.split_ascii_whitespace().nth(at).and_then(|word| word.parse::<i64>().ok());
-    let (group, terminal, in_front) = (word(2), word(4), word(5));
+    let Some(stat) = ProcessStat::parse(stat) else { return false };
+    let (group, terminal, in_front) = (stat.field::<i64>(5), stat.field(7), stat.field(8));
     group.is_some() && group == in_front && terminal != Some(0)
 }
 

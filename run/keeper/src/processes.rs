@@ -1,5 +1,6 @@
 //! The program's processes: those that have the other end of the keeper's channel.
 
+use cpu::process_stat::parent_of;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::fd::AsFd;
@@ -34,7 +35,7 @@ impl Processes {
     /// Those whose parent is none of them: a daemon's first.
     fn first(self) -> Vec<i32> {
         let all = self.all();
-        all.iter().copied().filter(|process| !parent(*process).is_some_and(|parent| all.contains(&parent))).collect()
+        all.iter().copied().filter(|process| !has_parent_among(*process, &all)).collect()
     }
 
     /// Sends a signal to the first of them.
@@ -55,10 +56,10 @@ fn send(processes: &[i32], signal: Signal) {
     }
 }
 
-/// A process's parent: the second word behind its name (proc_pid_stat(5)).
-fn parent(process: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+/// Whether a process's parent is one of those.
+fn has_parent_among(process: i32, all: &[i32]) -> bool {
+    let parent = u32::try_from(process).ok().and_then(parent_of);
+    parent.is_some_and(|parent| all.iter().any(|one| u32::try_from(*one) == Ok(parent)))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Whether a process was stopped (SIGSTOP, SIGTSTP).
 
 use core::time::Duration;
+use cpu::process_stat::{self, ProcessStat};
 use rustix::process::{Pid, Signal, pidfd_send_signal};
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::thread;
 
@@ -33,13 +33,8 @@ pub(crate) fn bring_out(process: &OwnedFd, number: Pid, is_amid: impl Fn() -> bo
 
 /// Whether a process is stopped, and by nobody who traces it (state T of proc(5)).
 fn is_stopped(process: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
-    state(&stat) == Some('T')
-}
-
-/// The state in a line of `/proc/PID/stat`: the name before it may hold blanks and parentheses.
-fn state(stat: &str) -> Option<char> {
-    stat.get(stat.rfind(')')? + 1..)?.trim_start().chars().next()
+    let line = process_stat::line_of(process.as_raw_nonzero().get().cast_unsigned());
+    line.as_deref().and_then(ProcessStat::parse).and_then(|stat| stat.state()) == Some('T')
 }
 
 /// Waits until something is so, for a tenth of a second at most.
@@ -66,9 +61,6 @@ mod tests {
 
     #[test]
     fn a_process_that_was_stopped_is_known() {
-        assert_eq!(state("12 (a) T (b)) S 1 2"), Some('S'));
-        assert_eq!(state("12 (a) T 1"), Some('T'));
-        assert_eq!(state(""), None);
         let mut child = started();
         let pid = Pid::from_child(&child);
         assert!(!is_stopped(pid));

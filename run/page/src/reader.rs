@@ -6,6 +6,7 @@ use super::{
     Samples, SeriesShape, WORD,
 };
 use core::time::Duration;
+use cpu::process_stat::{self, ProcessStat};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
@@ -328,15 +329,10 @@ pub struct SiloSnapshot {
 /// none. With the number this names a process for good, as the number alone
 /// does not.
 pub(super) fn start_of(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the name, in parentheses, and may hold anything;
-    // the 22nd is the start (proc_pid_stat(5)). A zombie has ended.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+    let line = process_stat::line_of(pid)?;
+    let stat = ProcessStat::parse(&line)?;
+    // A zombie has ended.
+    if stat.has_ended() { None } else { stat.began() }
 }
 
 fn metric(record: &[u8]) -> (String, MetricKind) {

@@ -4,6 +4,7 @@
 use crate::reload::LEFT;
 use core::time::Duration;
 use cpu::Clock;
+use cpu::process_stat::parent_of;
 use page::{Reader, living_of_user};
 use std::collections::BTreeMap;
 use std::thread;
@@ -72,11 +73,4 @@ fn answered(page: &Reader) -> Option<Duration> {
 fn pages(main: u32) -> impl Iterator<Item = Reader> {
     let is_one = move |page: &Reader| page.pid() == main || parent_of(page.pid()) == Some(main);
     living_of_user().unwrap_or_default().into_iter().filter(is_one)
-}
-
-/// Behind the name, which may have blanks and brackets, stand a state and the parent
-/// (proc_pid_stat(5)).
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }

@@ -2,9 +2,9 @@
 
 use super::program::Program;
 use core::iter::successors;
+use cpu::process_stat;
 use page::{Reader, living_of_user};
 use say::Failure;
-use std::fs;
 use std::path::PathBuf;
 
 /// Whose pages are read.
@@ -50,12 +50,9 @@ fn is_of(reader: &Reader, process: u32) -> bool {
     those.into_iter().any(|page| successors(Some(page), |one| parent(*one)).any(|one| one == process))
 }
 
-/// The parent of a process (proc_pid_stat(5)).
+/// The parent of a process, if it has one.
 fn parent(process: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name is in parentheses, and may hold anything.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent != 0)
+    process_stat::parent_of(process).filter(|parent| *parent != 0)
 }
 
 #[cfg(test)]

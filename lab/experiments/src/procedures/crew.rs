@@ -3,13 +3,13 @@
 
 use crate::Failure;
 use app::App;
+use cpu::process_stat::{self, ProcessStat};
 use demo::machine::now;
 use rustix::thread::gettid;
 use silo::{Next, Usage};
 use sockets::fleet::{self, Stop};
 use sockets::steer::Steering;
 use sockets::{Attendant, Config, Endpoint, Engine, ListenOptions, Listeners, Model, Worker};
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::thread;
@@ -65,8 +65,8 @@ fn wait_asleep(threads: &[AtomicI32], stop: &Stop) -> Result<(), Failure> {
 /// Whether a thread of this process sleeps until something comes (state S of
 /// proc(5)): a worker that has work is running or about to.
 fn sleeps(thread: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
-    stat.rfind(')').and_then(|end| stat.get(end + 2..=end + 2)) == Some("S")
+    let line = process_stat::line_of_own_thread(thread);
+    line.as_deref().and_then(ProcessStat::parse).and_then(|stat| stat.state()) == Some('S')
 }
 
 /// Ends the workers when the client has returned.

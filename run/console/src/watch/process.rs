@@ -5,6 +5,7 @@ use super::profile::Profile;
 use super::serving::{Serving, serving};
 use crate::plan::Tracing;
 use ::watch::Process;
+use cpu::process_stat::ProcessStat;
 use perf::counter::{Count, What, Whose};
 use perf::{Tracefs, cost};
 use say::Failure;
@@ -291,18 +292,17 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &str) -> Option<Self> {
-        let (from, until) = (text.find('(')?, text.rfind(')')?);
-        let fields: Vec<&str> = text.get(until + 1..)?.split_ascii_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let stat = ProcessStat::parse(text)?;
+        let (user, system) = stat.ticks()?;
         Some(Self {
-            name: text.get(from + 1..until)?.to_owned(),
-            minor_faults: field(10)?,
-            major_faults: field(12)?,
-            user: field(14)?,
-            system: field(15)?,
-            threads: field(20)?,
-            began: field(22)?,
-            pages: field(24)?,
+            name: stat.name().to_owned(),
+            minor_faults: stat.field(10)?,
+            major_faults: stat.field(12)?,
+            user,
+            system,
+            threads: stat.field(20)?,
+            began: stat.began()?,
+            pages: stat.field(24)?,
         })
     }
 }

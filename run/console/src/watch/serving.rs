@@ -4,6 +4,7 @@
 //! the work: nginx's master has workers, and this program's server a child of another user. Whoever
 //! asks for the parent's number would see a process that does nothing.
 
+use cpu::process_stat::parent_of;
 use page::living_of_user;
 use std::collections::BTreeSet;
 use std::fs;
@@ -94,12 +95,6 @@ fn user_of(pid: u32) -> Option<u32> {
         line.split_ascii_whitespace().nth(1)?.parse().ok()
     });
     effective.or_else(|| fs::metadata(format!("/proc/{pid}")).ok().map(|folder| folder.uid()))
-}
-
-/// Behind its name, which may have blanks and brackets, stand its state and its parent.
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Whose processes are the server, if it runs on this machine.
 
 use crate::plan::Place;
+use cpu::process_stat::parent_of;
 use std::collections::HashSet;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -35,7 +36,7 @@ impl Whereabouts {
 
     /// This process and those below it.
     pub fn below(root: u32) -> Self {
-        let all: Vec<(u32, u32)> = numbers("/proc").filter_map(|pid| Some((pid, parent(pid)?))).collect();
+        let all: Vec<(u32, u32)> = numbers("/proc").filter_map(|pid| Some((pid, parent_of(pid)?))).collect();
         let mut found = vec![root];
         let mut next = 0;
         while let Some(pid) = found.get(next).copied() {
@@ -55,12 +56,6 @@ impl Whereabouts {
 pub fn numbers(folder: &str) -> impl Iterator<Item = u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// proc_pid_stat(5): the fourth field, behind a name that may hold anything.
-fn parent(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.get(stat.rfind(')')? + 1..)?.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Whether the kernel would send from the very address that it sends to.
