@@ -13,8 +13,8 @@ use crate::terms::Terms;
 use app::{Body, ConnId, Net, SEND_LOW_WATER};
 use core::time::Duration;
 use exchange::{
-    Asked, BodyCut, CommonFields, ExchangeId, Gone, Http2Terms, Page, Piece, Priority, Ready, Refused, RequestBody,
-    Stop,
+    Asked, BodyCut, CommonFields, ConnectionFault, ExchangeId, Gone, Http2Terms, Page, Piece, Priority, Ready, Refused,
+    RequestBody, Stop,
 };
 use semantics::{Form, Method, Offsets, Request, Status};
 use wire::Time;
@@ -48,6 +48,8 @@ pub enum ExchangeEvent<'a> {
     Late,
     /// [`exchange::Handler::on_refused`]: whether its handler ends it is the answer.
     Refused(Refused<'a>),
+    /// [`exchange::Handler::on_fault`], of its connection.
+    Fault(ConnectionFault<'a>),
 }
 
 /// A handler, and what it answers through.
@@ -129,8 +131,10 @@ impl Io for ConnectionIo<'_> {
         self.connections.close_after_queue(self.net, self.id);
     }
 
-    fn fail(&mut self) {
+    fn fail(&mut self, why: ConnectionFault<'_>) {
         self.connections.counters.parse_errors += 1;
+        let id = self.connections.exchange_of(self.id);
+        self.tell(id, ExchangeEvent::Fault(why));
         self.close();
     }
 

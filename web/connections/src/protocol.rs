@@ -13,7 +13,7 @@ use crate::room::Standing;
 use app::Body;
 use core::fmt::Debug;
 use core::time::Duration;
-use exchange::{CommonFields, ExchangeId, Http2Terms, Priority, Ready, RequestBody};
+use exchange::{CommonFields, ConnectionFault, ExchangeId, Http2Terms, Priority, Ready, RequestBody};
 use semantics::{Request, Status};
 use wire::Time;
 
@@ -136,8 +136,8 @@ pub trait Io {
     /// Nothing follows what is queued; exchanges that are not over are given up.
     fn close(&mut self);
 
-    /// Its client breaks the protocol: behind what is queued nothing follows, and that is counted.
-    fn fail(&mut self);
+    /// Its client breaks the protocol: behind what is queued nothing follows, and that is counted and told.
+    fn fail(&mut self, why: ConnectionFault<'_>);
 
     /// One more of what is counted here.
     fn count(&mut self, which: fn(&mut Counters) -> &mut u64);

@@ -55,7 +55,7 @@ pub use piece::{Piece, ReplyEnd, ReplyFlow, Stop};
 pub use prepared::{Prepared, ReadySent};
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
-pub use security::{ChosenTls, ClientSession, HandshakeFault, OpeningFault, Transport};
+pub use security::{ChosenTls, ClientSession, ConnectionFault, HandshakeFault, Transport};
 pub use settings::ExchangeSettings;
 pub use upstreams::{LINGER, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
@@ -304,8 +304,8 @@ pub trait Handler: Prepared {
         false
     }
 
-    /// What a connection began with is not what its listener speaks, and it ends: for a log.
-    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
+    /// A connection ends for what its client said of none of its requests: for a log.
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: ConnectionFault<'_>) {
         let _ = (replies, id, fault);
     }
 

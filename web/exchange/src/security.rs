@@ -51,13 +51,15 @@ pub enum HandshakeFault {
     NoServer,
 }
 
-/// Why a connection ends before its first request.
+/// Why a connection ends that no request of it says.
 #[derive(Clone, Copy, Debug)]
-pub enum OpeningFault<'a> {
+pub enum ConnectionFault<'a> {
     /// It is to begin with what a proxy says of it, and began with these bytes.
     ProxyHeader(&'a [u8]),
     /// Its handshake came to nothing.
     Handshake(&'a HandshakeFault),
+    /// Its client broke the protocol of this name, in these words.
+    Protocol(&'static str, fmt::Arguments<'a>),
 }
 
 /// In nginx's words.

@@ -25,6 +25,7 @@ impl<H: Handler> ToHandler for Door<'_, H> {
             ExchangeEvent::BodyCut(why) => return usize::from(self.0.on_body_cut(replies, id, why)),
             ExchangeEvent::Room => self.0.on_room(replies, id),
             ExchangeEvent::Refused(refused) => return usize::from(self.0.on_refused(replies, id, refused)),
+            ExchangeEvent::Fault(fault) => self.0.on_fault(replies, id, fault),
             ExchangeEvent::Late => return usize::from(self.0.on_late(replies, id)),
         }
         0

@@ -4,10 +4,11 @@ use crate::heads::{self, KnownBlocks};
 use crate::scratch::{self, Scratch};
 use app::Body;
 use connections::{CarriedTerms, Counters, Io, Multiplexed, WriteHead};
+use core::fmt;
 use core::time::Duration;
-use exchange::{ExchangeId, Priority, RequestBody};
+use exchange::{ConnectionFault, ExchangeId, Priority, RequestBody};
 use h2::frame::{self, Kind, MAX_STREAM};
-use h2::{ErrorCode, Flood, HeadLimits, Offer, ServerConnection, ServerEvent, ServerSettings, StreamPriority};
+use h2::{ErrorCode, Failure, Flood, HeadLimits, Offer, ServerConnection, ServerEvent, ServerSettings, StreamPriority};
 use semantics::{Known, Method, Offsets, OwnedRequest, Request, Status};
 use wire::Time;
 
@@ -28,7 +29,31 @@ pub(crate) struct Http2 {
     drain: Draining,
     /// Its client sends no more.
     ended: bool,
-    failed: bool,
+    /// What its client did, for which it ends.
+    broken: Option<Broken>,
+}
+
+/// How a client breaks its connection.
+#[derive(Clone, Copy, Debug)]
+enum Broken {
+    /// By what its frames are.
+    Frames(Failure),
+    /// It leaves within a frame.
+    Cut,
+}
+
+impl Broken {
+    /// Told to a log.
+    fn tell(self, io: &mut dyn Io) {
+        let mut say = |why: fmt::Arguments<'_>| io.fail(ConnectionFault::Protocol("HTTP/2", why));
+        match self {
+            Self::Frames(Failure { flood: Some(flood), .. }) => {
+                say(format_args!("http2 flood detected: {}", flood.name()));
+            }
+            Self::Frames(Failure { code, flood: None }) => say(format_args!("client broke HTTP/2 ({})", code.name())),
+            Self::Cut => say(format_args!("client prematurely closed connection")),
+        }
+    }
 }
 
 /// What is lent to look at what a client sent.
@@ -112,7 +137,7 @@ pub fn begin(terms: CarriedTerms) -> Box<dyn Multiplexed> {
         told_lent: 0,
         drain: Draining::No,
         ended: false,
-        failed: false,
+        broken: None,
     })
 }
 
@@ -169,7 +194,7 @@ impl Http2 {
             }
             ServerEvent::Ponged => self.say_last(out),
             ServerEvent::Failed(failure) => {
-                self.failed = true;
+                self.broken = Some(Broken::Frames(failure));
                 if let Some(flood) = failure.flood {
                     io.count(counted(flood));
                 }
@@ -398,10 +423,10 @@ impl Http2 {
             io.send(out);
             out.clear();
         }
-        if self.failed {
+        if let Some(broken) = self.broken {
             self.note_cut(io);
             if self.connection.take().is_some() {
-                io.fail();
+                broken.tell(io);
             }
             return;
         }
@@ -440,7 +465,9 @@ impl Multiplexed for Http2 {
             let mut rest = bytes;
             let beyond = self.connection.as_deref().map_or(0, ServerConnection::heads_beyond);
             let heads = beyond as usize + io.lendable();
-            while let Some(connection) = self.connection.as_deref_mut().filter(|_| !rest.is_empty() && !self.failed) {
+            while let Some(connection) =
+                self.connection.as_deref_mut().filter(|_| !rest.is_empty() && self.broken.is_none())
+            {
                 connection.lend_heads(u32::try_from(heads).unwrap_or(u32::MAX));
                 let (taken, event) = connection.on_bytes(Offer { bytes: rest, second, memory }, out);
                 self.on_event(io, event, Lent { out, block, known });
@@ -468,8 +495,10 @@ impl Multiplexed for Http2 {
     fn on_end(&mut self, io: &mut dyn Io, held: usize) {
         self.ended = true;
         // A part of a frame never becomes whole.
-        self.failed |= held > 0;
-        if !self.failed {
+        if held > 0 {
+            self.broken.get_or_insert(Broken::Cut);
+        }
+        if self.broken.is_none() {
             self.note_cut(io);
         }
         // Whom others answer is gone, as for nginx; what is at hand, in a file perhaps, is sent as far as windows

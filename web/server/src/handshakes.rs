@@ -19,7 +19,7 @@ use crate::handshake_helper::{Finished, HandshakeHelper, Shaking, Shook};
 use crate::handshake_table::{Handshakes, id_of, token};
 use app::{ConnId, Net, Wake};
 use connections::{DRY, ENDED, PARTIAL, PATIENCE, Security, State, Tick};
-use exchange::{ClientSession, Handler, HandshakeFault, LocalAddress, OpeningFault, Turn};
+use exchange::{ClientSession, ConnectionFault, Handler, HandshakeFault, LocalAddress, Turn};
 use handshake::{Acceptor, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
 use std::sync::Arc;
 use wire::Time;
@@ -320,7 +320,7 @@ impl<H: Handler> Server<H> {
         self.handshakes.remove(id);
         self.h1.connections.counters.handshakes_failed += 1;
         self.h1.tell(net, id, Some(id), |handler, replies, exchange| {
-            handler.on_fault(replies, exchange, OpeningFault::Handshake(fault));
+            handler.on_fault(replies, exchange, ConnectionFault::Handshake(fault));
         });
         if !alert.is_empty() {
             self.h1.connections.send(net, id, alert);

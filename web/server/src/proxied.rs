@@ -3,7 +3,7 @@
 use crate::Server;
 use app::{ConnId, Net};
 use connections::{PARTIAL, State};
-use exchange::{BadProxyHeader, ExchangeId, Handler, LocalAddress, OpeningFault, PROXY_HEADER_MAX, ProxyHeader};
+use exchange::{BadProxyHeader, ConnectionFault, ExchangeId, Handler, LocalAddress, PROXY_HEADER_MAX, ProxyHeader};
 use http1::H1Replies;
 
 impl<H: Handler> Server<H> {
@@ -18,7 +18,7 @@ impl<H: Handler> Server<H> {
         let read = ProxyHeader::read(&head);
         if read.is_err() {
             let told = |handler: &mut H, replies: &mut H1Replies<'_, N>, exchange: ExchangeId| {
-                handler.on_fault(replies, exchange, OpeningFault::ProxyHeader(&head));
+                handler.on_fault(replies, exchange, ConnectionFault::ProxyHeader(&head));
             };
             self.h1.tell(net, id, Some(id), told);
         }

@@ -7,7 +7,7 @@ use crate::work::Worked;
 use app::Wake;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Gone, Handler, HandlerRules, HeadWriter, OpeningFault, Prepared, Ready, ReadySent,
+    Asked, BodyCut, ConnectionFault, ExchangeId, Gone, Handler, HandlerRules, HeadWriter, Prepared, Ready, ReadySent,
     Refused, Replies, RequestBody, UpstreamEvent, UpstreamId,
 };
 use files::{Files, Reader};
@@ -279,7 +279,7 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_refused(replies, id, refused))
     }
 
-    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: ConnectionFault<'_>) {
         each!(self, handler => handler.on_fault(replies, id, fault));
     }
 }

@@ -31,6 +31,7 @@ mod grpc;
 mod half_requests;
 mod hosts;
 mod http2;
+mod http2_faults;
 mod http2_moving;
 mod kept;
 mod keys;

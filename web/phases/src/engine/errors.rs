@@ -239,20 +239,31 @@ fn about(loaded: &Loaded, state: &RequestState, (request, url): (&Request<'_>, O
 impl Engine {
     /// What a connection began with is no header of a proxy's.
     pub(super) fn tell_of_proxy_header(&self, replies: &dyn Replies, id: ExchangeId, bytes: &[u8]) {
+        self.tell_of_connection(replies, id, ErrorLevel::ERROR, |line| {
+            put_proxy_fault(bytes, line);
+            line.extend_from_slice(b" while reading PROXY protocol");
+        });
+    }
+
+    /// Tells the error log of a connection that ends for what its client did.
+    pub(super) fn tell_of_connection(
+        &self,
+        replies: &dyn Replies,
+        id: ExchangeId,
+        level: ErrorLevel,
+        say: impl FnOnce(&mut Vec<u8>),
+    ) {
         let (loaded, about) = (&self.loaded, replies.about(id));
         let at = Self::listener(loaded, self.single, || about.local);
         let mut clock = self.rest.clock;
         clock.now = replies.now();
-        tell_of_connection((loaded, at), &clock, (ErrorLevel::ERROR, &about), |line| {
-            put_proxy_fault(bytes, line);
-            line.extend_from_slice(b" while reading PROXY protocol");
-        });
+        tell_of_connection((loaded, at), &clock, (level, &about), say);
     }
 }
 
 /// Something happened to a connection that has no request yet, at the listener with this
 /// number.
-pub(super) fn tell_of_connection(
+fn tell_of_connection(
     (loaded, listener): (&Loaded, u16),
     clock: &Clock,
     (level, about): (ErrorLevel, &About),

@@ -7,13 +7,15 @@ use super::log::CLIENT_LEFT;
 use super::passing::Passing;
 use super::request_state::{RequestStage, RequestState};
 use super::scope::Clock;
+use super::written::put;
 use app::Wake;
 use asking::SHARED;
 use core::hint::cold_path;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandlerRules, Intake, OpeningFault, Prepared, Ready, ReadySent,
-    Refused, Replies, RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
+    Asked, Bodies, BodyCut, ConnectionFault, ExchangeId, Gone, Handler, HandlerRules, Intake, Prepared, Ready,
+    ReadySent, Refused, Replies, RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
 };
+use features::ErrorLevel;
 use features::compression::CompressedBodies;
 use passwords::Verifier;
 use semantics::date::HttpDate;
@@ -392,10 +394,13 @@ impl Handler for Engine {
         self.refuse(replies, id, refused)
     }
 
-    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: ConnectionFault<'_>) {
         match fault {
-            OpeningFault::ProxyHeader(bytes) => self.tell_of_proxy_header(replies, id, bytes),
-            OpeningFault::Handshake(fault) => self.tell_of_handshake(replies, id, fault),
+            ConnectionFault::ProxyHeader(bytes) => self.tell_of_proxy_header(replies, id, bytes),
+            ConnectionFault::Handshake(fault) => self.tell_of_handshake(replies, id, fault),
+            ConnectionFault::Protocol(name, why) => self.tell_of_connection(replies, id, ErrorLevel::INFO, |line| {
+                put(line, format_args!("{why} while processing {name} connection"));
+            }),
         }
     }
 }

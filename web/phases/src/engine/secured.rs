@@ -2,7 +2,7 @@
 //! may not ask for, and what is told of them.
 
 use super::Engine;
-use super::errors::{tell, tell_of_connection, tell_of_process};
+use super::errors::{tell, tell_of_process};
 use super::host::host_of;
 use super::loaded::Loaded;
 use super::request_state::RequestState;
@@ -302,16 +302,12 @@ impl Engine {
 
     /// Tells the error log of a handshake that came to nothing.
     pub(super) fn tell_of_handshake(&self, replies: &dyn Replies, id: ExchangeId, fault: &HandshakeFault) {
-        let (loaded, about) = (&self.loaded, replies.about(id));
-        let at = Self::listener(loaded, self.single, || about.local);
-        let mut clock = self.rest.clock;
-        clock.now = replies.now();
         let level = match fault {
             HandshakeFault::Failed(Failure::Over) => ErrorLevel::CRIT,
             HandshakeFault::Failed(Failure::Certificates(_)) => ErrorLevel::ERROR,
             _ => ErrorLevel::INFO,
         };
-        tell_of_connection((loaded, at), &clock, (level, &about), |line| {
+        self.tell_of_connection(replies, id, level, |line| {
             put(line, format_args!("{fault} while SSL handshaking"));
         });
     }
