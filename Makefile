@@ -46,7 +46,7 @@ ENGINE ?= $(shell command -v docker || command -v podman || echo docker)
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build try install uninstall deb image test-deb test-image test-cluster demo test test-vm bench soak
+.PHONY: help build try pgo install uninstall deb image test-deb test-image test-cluster demo test test-vm bench soak
 .PHONY: fuzz-libfuzzer format lint xtask without-dpdk tidy deny audit rfc man docs
 
 help: ## say what there is
@@ -64,6 +64,11 @@ try: ## build the programs soon, to try them or to work on them: target/try/near
 	@PROFILE=try scripts/build.sh $(PROGRAMS) --locked $(WITH_DPDK)
 	@echo "$(TARGET)/try/nearside, nearside-tools and nearside-cluster lie side by side;" \
 		"make build makes those that are measured"
+
+# Installed and packed as it is, by NEARSIDE=target/pgo/HOST/release/nearside. No test needs it.
+pgo: ## build the programs by what a run of them shows: fewer instructions a request; takes three builds' time
+	@scripts/need.sh pgo
+	@CARGO='$(CARGO)' PACKAGES='$(PROGRAMS)' scripts/pgo.sh --locked $(WITH_DPDK)
 
 # What is there is installed as it is: sudo need not build.
 install: ## install the programs, manual, documents, completions and units below PREFIX (/usr/local), in DESTDIR if set

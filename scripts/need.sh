@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing on Debian and says so.
 #
-#   scripts/need.sh build|dpdk|test|demo|bench|vm|cluster|deb|libfuzzer
+#   scripts/need.sh build|dpdk|test|demo|bench|vm|cluster|deb|libfuzzer|pgo
 #
 # As root with apt-get, otherwise through sudo, otherwise it names the packages
 # and fails; for the demo, which can do without, it goes on. Where a suitable
@@ -133,6 +133,14 @@ want_libfuzzer() {
     ls /usr/lib/gcc/*/*/libstdc++.so >/dev/null 2>&1 || add libstdc++-12-dev
 }
 
+# What the run uses that shows what is often done.
+want_pgo() {
+    want_build
+    want openssl openssl
+    want ip iproute2
+    want unshare util-linux
+}
+
 case "${1:-}" in
     build) want_build ;;
     dpdk) want_build; want_dpdk ;;
@@ -143,7 +151,8 @@ case "${1:-}" in
     cluster) want_cluster ;;
     deb) want dpkg-deb dpkg; want readelf binutils; want logrotate logrotate; want lintian lintian ;;
     libfuzzer) want_build; want_libfuzzer ;;
-    *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm|cluster|deb|libfuzzer" >&2; exit 2 ;;
+    pgo) want_pgo ;;
+    *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm|cluster|deb|libfuzzer|pgo" >&2; exit 2 ;;
 esac
 
 [ -n "$packages" ] || exit 0

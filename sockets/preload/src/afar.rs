@@ -1,11 +1,11 @@
-//! What other threads have the worker end: it is the worker's alone to do.
+//! What other threads have the worker end or do: it is the worker's alone to do.
 
 use crate::kernel::call;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What the worker is to end.
+/// What the worker is to end, or do.
 #[derive(Clone, Copy, Debug)]
 pub enum Afar {
     /// What a descriptor was closed of, which is open until then: its number is not to be another's before.
@@ -14,6 +14,8 @@ pub enum Afar {
     Number(c_int),
     /// The connection that has waited longest at a listener, which that thread cannot have.
     FirstWaiting(c_int),
+    /// What lies there for it ([`crate::worker::have_done`]), for threads that wait for that.
+    Errands,
 }
 
 static ASKED: Mutex<Vec<Afar>> = Mutex::new(Vec::new());

@@ -3,7 +3,7 @@
 use crate::data::{is_ours, raise_pipe};
 use crate::kernel::{self, call, is_ready, result};
 use crate::memory;
-use crate::worker::{SeatedWorker, patience, with};
+use crate::worker::{SeatedWorker, have_done, is_anothers, patience, refuse, with};
 use core::ffi::{c_int, c_uint, c_void};
 use libc::{off64_t, size_t, ssize_t};
 use posix::{Errno, Gather, MOST_BYTES, Result, Scatter};
@@ -51,11 +51,15 @@ fn send_from(out: c_int, file: c_int, offset: *mut off64_t, count: usize) -> Res
     if start.is_some_and(|start| start < 0) {
         return Err(Errno(libc::EINVAL));
     }
-    let sent = with(|worker| {
-        let sent = send_file(worker, out, file, start, count);
-        worker.leave_soon(false);
-        sent
-    })?;
+    let sent = if is_anothers() {
+        send_file_from_afar(out, file, start, count)
+    } else {
+        with(|worker| {
+            let sent = send_file(worker, out, file, start, count);
+            worker.leave_soon(false);
+            sent
+        })
+    }?;
     start.map_or(Ok(()), |start| memory::write(offset, start + sent))?;
     Ok(sent)
 }
@@ -95,6 +99,73 @@ fn send_file(worker: &mut SeatedWorker, out: c_int, file: c_int, start: Option<o
     }
     Ok(sent as i64)
 }
+
+/// The same in another thread than the worker's: what may take long, reading, is done here, and the worker
+/// sends what was read. Sockets that wait for room are not for that.
+fn send_file_from_afar(out: c_int, file: c_int, start: Option<off64_t>, count: usize) -> Result<i64> {
+    let at = match start {
+        Some(start) => start,
+        None => place_of(file, 0, libc::SEEK_CUR)?,
+    };
+    let mut sent = 0;
+    let failed = loop {
+        if sent == count {
+            break None;
+        }
+        match send_piece(out, file, at + sent as off64_t, count - sent) {
+            Ok(0) => break None,
+            Ok(now) => sent += now,
+            Err(error) => break Some(error),
+        }
+    };
+    if start.is_none() {
+        // Behind what was sent, not behind what was read.
+        place_of(file, at + sent as off64_t, libc::SEEK_SET)?;
+    }
+    failed.filter(|_| sent == 0).map_or(Ok(sent as i64), Err)
+}
+
+/// Sends some of a file from this place on: how much; none at its end.
+fn send_piece(out: c_int, file: c_int, at: off64_t, left: usize) -> Result<usize> {
+    let room = have_done(SENDFILE, move |worker| {
+        if !worker.calls().is_nonblocking(out)? {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let room = worker.calls().room(out)?;
+        if room == 0 {
+            // An attempt to send tells what is wrong, and has the program told of room.
+            worker.calls().send(out, &mut Gather::new(&[IoSlice::new(b"x")], 1), 0)?;
+            return Err(Errno(libc::EAGAIN));
+        }
+        Ok(room)
+    })
+    .map_err(|error| if error == Errno(libc::EOPNOTSUPP) { refuse(SENDFILE) } else { error })?;
+    let mut buffer = vec![0; room.min(left).min(CHUNK)];
+    let got = call!(SYS_pread64, file, buffer.as_mut_ptr(), buffer.len(), at);
+    if got < 0 {
+        return Err(Errno(kernel::errno()));
+    }
+    buffer.truncate(got as usize);
+    if buffer.is_empty() {
+        return Ok(0);
+    }
+    have_done(SENDFILE, move |worker| {
+        // It leaves with the turn in which this is done.
+        let (now, outcome) = send_bytes(worker, out, &buffer, 0);
+        if now > 0 { Ok(now) } else { outcome.and(Err(Errno(libc::EAGAIN))) }
+    })
+}
+
+/// Where a file stands by now.
+fn place_of(file: c_int, to: off64_t, from: c_int) -> Result<off64_t> {
+    match call!(SYS_lseek, file, to, from) {
+        at if at < 0 => Err(Errno(kernel::errno())),
+        at => Ok(at),
+    }
+}
+
+/// The call that threads may make.
+const SENDFILE: &str = "sendfile";
 
 /// Sends bytes that there is room for; how many, and what is wrong with the others.
 fn send_bytes(worker: &mut SeatedWorker, out: c_int, bytes: &[u8], flags: c_int) -> (usize, Result<()>) {

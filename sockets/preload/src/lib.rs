@@ -23,7 +23,8 @@
 //!   killed is seen by the keeper, and its peers are reset.
 //!
 //! One thread of a process, the one that took the seat, has the connections; calls of others on
-//! them fail with `EOPNOTSUPP`, and the operator is told. They may close what they cannot use. While it
+//! them fail with `EOPNOTSUPP`, and the operator is told. They may close what they cannot use, and send
+//! files: they read, and the worker sends what they have read. While it
 //! is in no call of ours, the **deputy**, a thread of this library's, takes the stack's turns.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]

@@ -1,5 +1,6 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
+mod errands;
 mod heir;
 mod in_the_way;
 mod lost;
@@ -8,6 +9,7 @@ mod unclaimed;
 mod waiting;
 
 pub use crate::place::{Place, place, say, set_place};
+pub use errands::have_done;
 pub use heir::Heir;
 
 use self::in_the_way::InTheWay;
@@ -296,7 +298,7 @@ impl SeatedWorker {
         self.tell_doors();
     }
 
-    /// Ends what other threads have closed, and resets whom they would have accepted.
+    /// Ends what other threads have closed, resets whom they would have accepted, and does their errands.
     #[inline]
     pub fn close_for_others(&mut self) {
         if afar::is_asked() {
@@ -315,6 +317,7 @@ impl SeatedWorker {
                 Afar::Number(fd) => self.close(fd),
                 // Whoever waited may have given up.
                 Afar::FirstWaiting(fd) => _ = self.calls().reset_first_waiting(fd),
+                Afar::Errands => errands::run(self),
             }
         }
     }
@@ -407,13 +410,18 @@ static OF_WORKER: AtomicBool = AtomicBool::new(false);
 /// It goes on with its parent's worker ([`Heir`]).
 static IS_HEIR: AtomicBool = AtomicBool::new(false);
 
-/// Has the worker, if another thread of this process has it, end something. Whether it will.
+/// Has the worker, if another thread of this process has it, end or do something. Whether it will.
 fn have_ended(what: Afar) -> bool {
-    let is_anothers = !HERE.get() && TAKEN.load(Ordering::Acquire) && !LEFT.load(Ordering::Relaxed);
+    let is_anothers = is_anothers();
     if is_anothers {
         afar::ask(what);
     }
     is_anothers
+}
+
+/// Whether another thread of this process has the worker.
+pub fn is_anothers() -> bool {
+    !HERE.get() && TAKEN.load(Ordering::Acquire) && !LEFT.load(Ordering::Relaxed)
 }
 
 /// Another thread than the worker's closes a descriptor of a connection or listener. Whether the worker
@@ -558,8 +566,15 @@ pub fn become_worker() -> Result<()> {
 /// This process has left its seat: its connections are another's, or over.
 pub fn has_left() {
     deputy::retire();
-    LEFT.store(true, Ordering::Relaxed);
+    // Before what lies there is looked at: who puts something there looks the other way round.
+    LEFT.store(true, Ordering::SeqCst);
     HERE.set(false);
+    errands::drop_all();
+}
+
+/// Whether this process has left its seat meanwhile.
+fn has_left_by_now() -> bool {
+    LEFT.load(Ordering::SeqCst)
 }
 
 /// The next child goes on with this process's worker, or no more.

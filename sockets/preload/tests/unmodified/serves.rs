@@ -44,6 +44,45 @@ pub fn a_slow_reader_gets_all(over: Over) {
     });
 }
 
+/// With `aio threads` nginx calls sendfile(2) in threads of its own.
+pub fn files_are_sent_by_threads(over: Over) {
+    in_namespace(&[NGINX, CURL], move || {
+        let mut server = Server::start(over, "threads");
+        let configuration = server.folder.join("nginx.conf");
+        let text = fs::read_to_string(&configuration).unwrap();
+        fs::write(&configuration, text.replace("sendfile on;", "sendfile on; aio threads;")).unwrap();
+        let old = worker();
+        server.command("reload");
+        wait_for("the old worker's end", || !Path::new(&format!("/proc/{old}/exe")).exists());
+        let wanted = fs::read(server.folder.join("html/large")).unwrap();
+        let fetch = |leisure: Duration| {
+            let mut client = TcpStream::connect("10.9.0.2:80").unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            client.write_all(b"GET /large HTTP/1.0\r\n\r\n").unwrap();
+            std::thread::sleep(leisure);
+            let mut got = Vec::new();
+            client.read_to_end(&mut got).unwrap();
+            let body = got.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+            got.split_off(body)
+        };
+        std::thread::scope(|scope| {
+            // Some take nothing for a while: there is no room, and then there is.
+            let clients: Vec<_> =
+                (0..8).map(|number| scope.spawn(move || fetch(Duration::from_millis(60) * number))).collect();
+            for client in clients {
+                let got = client.join().unwrap();
+                assert!(got == wanted, "{} of {LARGE} bytes", got.len());
+            }
+        });
+        assert_eq!(get(&["/small"]), "a small file\n");
+        let told = fs::read_to_string(server.folder.join("error")).unwrap_or_default();
+        assert!(!told.contains("sendfile"), "{told}");
+        // It does not wait for threads that wait for it.
+        server.command("quit");
+        server.ended();
+    });
+}
+
 pub fn a_worker_that_is_killed_is_replaced(over: Over) {
     in_namespace(&[NGINX, CURL], move || {
         let _server = Server::start(over, "killed");
