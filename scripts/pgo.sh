@@ -42,7 +42,8 @@ $common pid $where/upstream.pid;
 http { access_log off; keepalive_requests 1000000; root $site;
   server { listen 8101;
     location = /short { return 200 "done\n"; }
-    location = /list { add_header Cache-Control no-store; add_header Set-Cookie "seen=1; Path=/"; default_type application/json;
+    location = /list { add_header Cache-Control no-store; add_header Set-Cookie "seen=1; Path=/";
+      default_type application/json;
       return 200 '{"items":[{"number":1,"name":"one"},{"number":2,"name":"two"},{"number":3,"name":"three"}]}'; }
     location = /gone { return 410; } } }
 END
@@ -52,7 +53,8 @@ END
 $common pid $where/$1.pid;
 http { default_type application/octet-stream; keepalive_requests 1000000;
   types { text/html html; text/css css; application/javascript js; }
-  log_format long '\$remote_addr [\$time_local] "\$request" \$status \$body_bytes_sent "\$http_referer" "\$http_user_agent" \$request_time';
+  log_format long '\$remote_addr [\$time_local] "\$request" \$status \$body_bytes_sent '
+    '"\$http_referer" "\$http_user_agent" \$request_time';
   access_log $where/$1.log long; sendfile on; open_file_cache max=1000 inactive=20s;
   gzip on; gzip_types text/css application/javascript; gzip_min_length 1000;
   map \$http_user_agent \$is_robot { default 0; ~*bot 1; }

@@ -9,7 +9,7 @@ mod unclaimed;
 mod waiting;
 
 pub use crate::place::{Place, place, say, set_place};
-pub use errands::have_done;
+pub use errands::{close_from_afar, end_from_afar, have_done, is_anothers, reset_from_afar};
 pub use heir::Heir;
 
 use self::in_the_way::InTheWay;
@@ -410,37 +410,6 @@ static OF_WORKER: AtomicBool = AtomicBool::new(false);
 /// It goes on with its parent's worker ([`Heir`]).
 static IS_HEIR: AtomicBool = AtomicBool::new(false);
 
-/// Has the worker, if another thread of this process has it, end or do something. Whether it will.
-fn have_ended(what: Afar) -> bool {
-    let is_anothers = is_anothers();
-    if is_anothers {
-        afar::ask(what);
-    }
-    is_anothers
-}
-
-/// Whether another thread of this process has the worker.
-pub fn is_anothers() -> bool {
-    !HERE.get() && TAKEN.load(Ordering::Acquire) && !LEFT.load(Ordering::Relaxed)
-}
-
-/// Another thread than the worker's closes a descriptor of a connection or listener. Whether the worker
-/// closes it, soon, in its place.
-pub fn close_from_afar(fd: c_int) -> bool {
-    have_ended(Afar::Descriptor(fd))
-}
-
-/// Another thread than the worker's has given a descriptor's number to something else.
-pub fn end_from_afar(fd: c_int) {
-    have_ended(Afar::Number(fd));
-}
-
-/// Another thread than the worker's would accept a connection, and cannot have it: its client is not to
-/// wait for nothing.
-pub fn reset_from_afar(listener: c_int) {
-    have_ended(Afar::FirstWaiting(listener));
-}
-
 thread_local! {
     /// This thread has the worker.
     static HERE: Cell<bool> = const { Cell::new(false) };
@@ -570,11 +539,6 @@ pub fn has_left() {
     LEFT.store(true, Ordering::SeqCst);
     HERE.set(false);
     errands::drop_all();
-}
-
-/// Whether this process has left its seat meanwhile.
-fn has_left_by_now() -> bool {
-    LEFT.load(Ordering::SeqCst)
 }
 
 /// The next child goes on with this process's worker, or no more.
