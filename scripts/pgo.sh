@@ -17,6 +17,7 @@ run() {
     where=$2
     site=$where/site
     links=$where/links
+    counts=$where/counts
     mkdir -p "$site/css" "$site/deep/er" "$links"
     # Text that compresses as text does, of lengths that sites have.
     text() { seq -f 'line %.0f of a page that somebody wrote' 1 60000 | head -c "$1"; }
@@ -39,7 +40,7 @@ run() {
     common="worker_processes 1; daemon off; error_log stderr error; events { worker_connections 2000; }"
     cat >"$where/upstream.conf" <<END
 $common pid $where/upstream.pid;
-http { access_log off; keepalive_requests 1000000; root $site;
+http { access_log off; keepalive_requests 1000000; root $site; client_body_temp_path $counts;
   server { listen 8101;
     location = /short { return 200 "done\n"; }
     location = /list { add_header Cache-Control no-store; add_header Set-Cookie "seen=1; Path=/";
@@ -55,7 +56,7 @@ http { default_type application/octet-stream; keepalive_requests 1000000;
   types { text/html html; text/css css; application/javascript js; }
   log_format long '\$remote_addr [\$time_local] "\$request" \$status \$body_bytes_sent '
     '"\$http_referer" "\$http_user_agent" \$request_time';
-  access_log $where/$1.log long; sendfile on; open_file_cache max=1000 inactive=20s;
+  access_log $where/$1.log long; client_body_temp_path $counts; sendfile on; open_file_cache max=1000 inactive=20s;
   gzip on; gzip_types text/css application/javascript; gzip_min_length 1000;
   map \$http_user_agent \$is_robot { default 0; ~*bot 1; }
   upstream behind { server $2; keepalive 32; }
@@ -155,18 +156,19 @@ target=$(cd "$here" && mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TAR
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Counters are written as they count: a process that gave its rights up opens no file at its end.
 echo "== with counters" >&2
 # shellcheck disable=SC2086 # words
-CARGO_TARGET_DIR=$target/pgo-counted RUSTFLAGS="-Cprofile-generate=$work -Cllvm-args=-runtime-counter-relocation" \
+CARGO_TARGET_DIR=$target/pgo-counted RUSTFLAGS="-Cprofile-generate=$work" \
     "$here/scripts/build.sh" $packages --target "$host" "$@"
 echo "== a run that they note" >&2
 isolate="unshare -n"
 [ "$(id -u)" = 0 ] || isolate="unshare -rn"
-mkdir "$work/run" "$work/counts"
-LLVM_PROFILE_FILE="$work/counts/%p%c.profraw" $isolate \
+# A process that gave its rights up makes files where it keeps bodies, and nowhere else.
+chmod 755 "$work"
+mkdir -p -m 1777 "$work/run/counts"
+LLVM_PROFILE_FILE="$work/run/counts/%p.profraw" $isolate \
     "$here/scripts/pgo.sh" --run "$target/pgo-counted/$host/release/nearside" "$work/run"
-"$merge" merge -o "$target/pgo.profdata" "$work/counts"
+"$merge" merge -o "$target/pgo.profdata" "$work/run/counts"
 echo "== by what they noted" >&2
 # shellcheck disable=SC2086 # words
 CARGO_TARGET_DIR=$target/pgo RUSTFLAGS="-Cprofile-use=$target/pgo.profdata" \
