@@ -158,7 +158,7 @@ trap 'rm -rf "$work"' EXIT
 
 echo "== with counters" >&2
 # shellcheck disable=SC2086 # words
-CARGO_TARGET_DIR=$target/pgo-counted RUSTFLAGS="-Cprofile-generate=$work" \
+CARGO_TARGET_DIR=$target/pgo-counted RUSTFLAGS="-Cprofile-generate=$target/pgo-counted/counts" \
     "$here/scripts/build.sh" $packages --target "$host" "$@"
 echo "== a run that they note" >&2
 isolate="unshare -n"
@@ -168,9 +168,13 @@ chmod 755 "$work"
 mkdir -p -m 1777 "$work/run/counts"
 LLVM_PROFILE_FILE="$work/run/counts/%p.profraw" $isolate \
     "$here/scripts/pgo.sh" --run "$target/pgo-counted/$host/release/nearside" "$work/run"
-"$merge" merge -o "$target/pgo.profdata" "$work/run/counts"
+"$merge" merge -o "$work/profile" "$work/run/counts"
+# cargo knows the file by its name alone: another profile has another.
+profile=$target/pgo-$(cksum <"$work/profile" | tr -s ' ' -).profdata
+rm -f "$target"/pgo-*.profdata
+mv "$work/profile" "$profile"
 echo "== by what they noted" >&2
 # shellcheck disable=SC2086 # words
-CARGO_TARGET_DIR=$target/pgo RUSTFLAGS="-Cprofile-use=$target/pgo.profdata" \
+CARGO_TARGET_DIR=$target/pgo RUSTFLAGS="-Cprofile-use=$profile" \
     "$here/scripts/build.sh" $packages --target "$host" "$@"
 echo "$target/pgo/$host/release/nearside, and what belongs to it, beside it" >&2
