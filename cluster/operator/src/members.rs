@@ -53,8 +53,12 @@ pub(crate) struct Members {
     pub left_out: Vec<NodeFailure>,
     /// Nodes that are none of the audit's any more, with the number of what is kept of each.
     pub dropped: BTreeMap<String, String>,
-    /// Pods that there are, by their names, with their numbers and nodes.
+    /// Pods that there are and that are not being deleted, by their names, with their numbers and nodes.
     pub pods: BTreeMap<String, (String, String)>,
+    /// Nodes that have a pod, whichever, by the last look: another of its name there cannot be.
+    taken: BTreeSet<String>,
+    /// Pods that said what they had to say to another controller, which did not keep it.
+    spent: BTreeSet<String>,
 }
 
 impl Members {
@@ -169,21 +173,26 @@ impl Members {
         self.all.values().filter_map(|member| member.deadline(from, patience)).fold(Time::MAX, Time::min)
     }
 
-    /// The pods that there are now.
-    pub fn see_pods(&mut self, pods: &[Value], is_of_round: impl Fn(&Value) -> bool, now: Time) {
+    /// The pods that there are now; `is_its` says of one whether it is of this round, and not of one that was cleared.
+    pub fn see_pods(&mut self, pods: &[Value], is_its: impl Fn(&Value) -> bool, now: Time) {
         self.pods.clear();
+        self.taken.clear();
+        self.spent.clear();
         let mut with_pod = BTreeSet::new();
         for pod in pods {
             let metadata = &pod["metadata"];
             let text = |value: &Value| value.as_str().map(str::to_owned);
             let Some((name, uid)) = text(&metadata["name"]).zip(text(&metadata["uid"])) else { continue };
             let node = text(&metadata["annotations"][NODE]).unwrap_or_default();
-            if is_of_round(pod) {
+            if is_its(pod) {
                 with_pod.insert(node.clone());
-                if let Some(member) = self.all.get_mut(&node) {
-                    member.see_pod(&node, pod, now);
+                if let Some(member) = self.all.get_mut(&node)
+                    && !member.see_pod(&node, pod, now)
+                {
+                    self.spent.insert(name.clone());
                 }
             }
+            self.taken.insert(node.clone());
             if !metadata["deletionTimestamp"].is_string() {
                 self.pods.insert(name, (uid, node));
             }
@@ -201,13 +210,14 @@ impl Members {
             let progress = self.all.get(node).map(|member| &member.progress);
             is_over || matches!(progress, None | Some(Progress::Done | Progress::Failed(_)))
         };
-        let found = self.pods.iter().find(|(_, (_, node))| is_useless(node));
+        let found = self.pods.iter().find(|(name, (_, node))| self.spent.contains(*name) || is_useless(node));
         found.map(|(name, (uid, _))| (name.as_str(), uid.as_str()))
     }
 
     /// A node whose answer is to be kept.
     pub fn answered(&self) -> Option<&str> {
-        self.named(|member| matches!(member.progress, Progress::Answered(_)))
+        let is_so = |member: &Member| matches!(member.progress, Progress::Answered(_));
+        self.all.iter().find(|(_, member)| is_so(member)).map(|(name, _)| name.as_str())
     }
 
     /// A node that is to have a pod, if there may be another.
@@ -217,11 +227,8 @@ impl Members {
         if busy.count() >= parallelism as usize {
             return None;
         }
-        self.named(Member::can_be_asked)
-    }
-
-    fn named(&self, is_so: impl Fn(&Member) -> bool) -> Option<&str> {
-        self.all.iter().find(|(_, member)| is_so(member)).map(|(name, _)| name.as_str())
+        let is_free = |name: &String, member: &Member| member.can_be_asked() && !self.taken.contains(name);
+        self.all.iter().find(|(name, member)| is_free(name, member)).map(|(name, _)| name.as_str())
     }
 
     /// Whether a node waits that can be asked.
@@ -308,25 +315,26 @@ impl Member {
         self.progress = Progress::Failed(NodeFailure { node, reason, message });
     }
 
-    /// Its pod is there, as its status says.
-    fn see_pod(&mut self, node: &str, pod: &Value, now: Time) {
-        let found = match &mut self.progress {
-            // Whoever ran the audit before made it.
-            Progress::Waiting => {
-                self.progress = Progress::Asked { since: now, blocked: None };
-                return self.see_pod(node, pod, now);
-            }
-            Progress::Asked { blocked, .. } => blocked,
-            _ => return,
-        };
-        let Some((gone, words, may_pass)) = end_of(pod) else {
-            *found = None;
-            return;
-        };
-        if may_pass && now < *found.get_or_insert(now) + BLOCKED_PATIENCE {
-            return;
+    /// Its pod is there, as its status says; answers whether it is to stay.
+    fn see_pod(&mut self, node: &str, pod: &Value, now: Time) -> bool {
+        let end = end_of(pod);
+        // It ends well when its answer is kept: by another, who kept it for himself.
+        if let (Some((Gone::Code(0), ..)), Progress::Waiting | Progress::Asked { .. }) = (&end, &self.progress) {
+            self.progress = Progress::Waiting;
+            return false;
         }
-        // It ends well when its answer is kept: where that is not seen here, it was asked by another.
+        // Whoever ran the audit before made it.
+        if self.progress == Progress::Waiting {
+            self.progress = Progress::Asked { since: now, blocked: None };
+        }
+        let Progress::Asked { blocked, .. } = &mut self.progress else { return true };
+        let Some((gone, words, may_pass)) = end else {
+            *blocked = None;
+            return true;
+        };
+        if may_pass && now < *blocked.get_or_insert(now) + BLOCKED_PATIENCE {
+            return true;
+        }
         let (reason, plain) = match gone {
             Gone::OutOfMemory => ("OutOfMemory", "its pod ran out of memory"),
             Gone::Evicted => ("Evicted", "its pod lost its place"),
@@ -335,5 +343,6 @@ impl Member {
         };
         let message = if words.is_empty() { plain.to_owned() } else { format!("{plain}: {words}") };
         self.fail(node, reason, message);
+        true
     }
 }

@@ -43,7 +43,7 @@ fn audit(spec: Value) -> AuditSetting {
 fn quiet(nodes: usize, spec: Value) -> Setting {
     let nodes = (0..nodes).map(node).collect();
     let audits = vec![audit(spec)];
-    Setting { audits, nodes, operators: 1, trouble: 0, delay: 8, deaths: Vec::new(), moves: false }
+    Setting { audits, nodes, operators: 1, trouble: 0, delay: 8, deaths: Vec::new(), moves: false, is_file: false }
 }
 
 fn seconds(number: u64) -> Duration {
@@ -238,6 +238,35 @@ fn an_operator_that_dies_at_any_question_is_followed_by_one_that_goes_on() {
     assert!(deaths > 100, "{deaths}");
 }
 
+#[test]
+fn an_audit_that_is_no_object_leaves_nothing_whenever_its_controller_dies_and_is_started_again() {
+    let mut deaths = 0;
+    for at in 0..40 {
+        for (sent, moves) in [(false, false), (true, false), (true, true)] {
+            let mut setting = quiet(4, json!({ "parallelism": 2 }));
+            setting.nodes[1].script = Script::Answers(1);
+            setting.nodes[3].script = Script::Crashes;
+            (setting.is_file, setting.moves) = (true, moves);
+            setting.deaths = vec![(at, sent, Duration::from_millis(400))];
+            let world = run(u64::from(at), &setting);
+            deaths += world.deaths;
+            // One that dies when it has said what came of it is followed by one that says so again.
+            assert!((1..=2).contains(&world.outcomes.len()), "{at} {sent} {moves}: {:?}", world.outcomes);
+            for outcome in &world.outcomes {
+                let told = (outcome.fleet.alike.nodes.len(), outcome.fleet.differing(), outcome.failures.len());
+                assert_eq!(told, (2, 1, 1), "{at} {sent} {moves}: {outcome:#?}");
+            }
+            let mut paths = world.store.objects.keys();
+            assert!(
+                paths.all(|path| path.starts_with("nodes/")),
+                "{at} {sent} {moves}: {:?}",
+                world.store.objects.keys()
+            );
+        }
+    }
+    assert!(deaths > 60, "{deaths}");
+}
+
 fn wild(seed: u64) -> Setting {
     let mut random = SplitMix64::new(seed ^ 0xa0d1);
     let mut setting = quiet(1 + random.below(12), json!({ "parallelism": 1 + random.below(6) }));
@@ -284,6 +313,8 @@ fn every_audit_comes_to_its_one_result_and_leaves_nothing_behind() {
         let mut world = run(seed, &setting);
         died += world.deaths;
         world.store.collect_garbage();
+        // What is deleted takes a moment.
+        world.run(seconds(10));
         assert_nothing_is_left(seed, &world);
         if setting.audits[0].deleted.is_some() {
             deleted += 1;

@@ -36,8 +36,13 @@ impl Rounds {
                 self.is_pods_seen = true;
                 let round = self.status.round.unwrap_or(0).to_string();
                 let pods = found["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let is_of_round = |pod: &Value| pod["metadata"]["labels"][ROUND] == round.as_str();
-                self.members.see_pods(pods, is_of_round, moment.now);
+                let secret = self.secret.clone().unwrap_or_default();
+                let is_its = |pod: &Value| {
+                    let metadata = &pod["metadata"];
+                    let owner = &metadata["ownerReferences"][0]["uid"];
+                    metadata["labels"][ROUND] == round.as_str() && *owner == secret.as_str()
+                };
+                self.members.see_pods(pods, is_its, moment.now);
             }
             RoundAsk::MakePod(node) => {
                 self.note_pod(node, moment);
@@ -149,10 +154,8 @@ impl Rounds {
             }
             // It is made already: by this one, or by another.
             RoundAsk::MakeSecret if why.is_conflict() => (self.stage, self.due) = (RoundStage::Finding, moment.now),
-            RoundAsk::MakePod(node) if why.is_conflict() => {
-                self.note_pod(&node.clone(), moment);
-                (self.due, self.pods_at) = (moment.now, moment.now);
-            }
+            // It is there already; or one of its name, which is being deleted: a look says which.
+            RoundAsk::MakePod(_) if why.is_conflict() => (self.due, self.pods_at) = (moment.now, moment.now),
             RoundAsk::DeletePod(name, _) if is_gone => {
                 self.members.pods.remove(name);
                 self.due = moment.now;

@@ -6,12 +6,13 @@ mod store;
 use core::cmp::Reverse;
 use core::time::Duration;
 use kubernetes::ApiError;
-use manifests::{NODE, audit_secret_name};
+use manifests::{NODE, audit_secret_name, yaml};
 use messages::Token;
-use operator::{AuditOrder, Auditor, Moment};
+use operator::{AuditOrder, AuditOutcome, Auditor, Moment};
 use random::SplitMix64;
 use reconcile::{Call, Meeting};
 use serde_json::{Value, json};
+use spec::NodeAudit;
 use std::collections::{BTreeMap, BinaryHeap};
 use store::Manner;
 pub use store::Store;
@@ -76,6 +77,8 @@ pub struct Setting {
     pub deaths: Vec<(u32, bool, Duration)>,
     /// Whether an operator is found at another place than the one before.
     pub moves: bool,
+    /// Whether there is no operator, and the one audit is no object: its controllers are started again until one ends.
+    pub is_file: bool,
 }
 
 enum Event {
@@ -91,6 +94,8 @@ enum Event {
     /// The pod of this name and number says what it is to say, so often.
     Says(String, String),
     Script(usize, Script),
+    /// The pod at this path, of this number, has ended, and is gone.
+    PodGone(String, Value),
 }
 
 struct Process {
@@ -99,6 +104,7 @@ struct Process {
     meetings: BTreeMap<String, Meeting>,
     calls: u32,
     death: Option<(u32, bool, Duration)>,
+    has_left: bool,
 }
 
 pub struct World {
@@ -111,6 +117,8 @@ pub struct World {
     pub calls: u32,
     pub deaths: usize,
     pub says: Vec<String>,
+    /// What controllers of an audit that is no object say that it came to.
+    pub outcomes: Vec<AuditOutcome>,
     /// The most pods that there were at one time, of one audit.
     pub most_pods: usize,
     events: BinaryHeap<Reverse<(Time, u64)>>,
@@ -130,13 +138,15 @@ impl World {
             calls: 0,
             deaths: 0,
             says: Vec::new(),
+            outcomes: Vec::new(),
             most_pods: 0,
             events: BinaryHeap::new(),
             what: BTreeMap::new(),
             order: 0,
             setting,
         };
-        for (number, audit) in world.setting.audits.clone().into_iter().enumerate() {
+        let objects = if world.setting.is_file { Vec::new() } else { world.setting.audits.clone() };
+        for (number, audit) in objects.into_iter().enumerate() {
             world.after(audit.made, Event::Audit(number));
             if let Some(at) = audit.deleted {
                 world.after(at, Event::AuditDeleted(number));
@@ -222,11 +232,7 @@ impl World {
             }
             Event::Audit(number) => {
                 let audit = self.setting.audits[number].clone();
-                let object = json!({
-                    "apiVersion": "nearside.dev/v1alpha1", "kind": "NodeAudit",
-                    "metadata": { "name": audit.name, "namespace": "audits", "generation": 1 }, "spec": audit.spec,
-                });
-                self.store.put(&format!("nodeaudits/{}", audit.name), object);
+                self.store.put(&format!("nodeaudits/{}", audit.name), object(&audit));
             }
             Event::AuditDeleted(number) => {
                 self.store.delete(&format!("nodeaudits/{}", self.setting.audits[number].name.clone()));
@@ -250,6 +256,11 @@ impl World {
                 pods.iter().for_each(|pod| self.store.delete(pod));
             }
             Event::Says(pod, uid) => self.say(&pod, &uid),
+            Event::PodGone(path, uid) => {
+                if self.store.objects.get(&path).is_some_and(|pod| pod["metadata"]["uid"] == uid) {
+                    self.store.remove(&path);
+                }
+            }
             Event::Script(node, script) => self.setting.nodes[node].script = script,
         }
     }
@@ -295,7 +306,7 @@ impl World {
         let Some(pod) = self.store.objects.get(&path).filter(|pod| pod["metadata"]["uid"] == uid).cloned() else {
             return;
         };
-        if pod["status"]["phase"].is_string() {
+        if pod["status"]["phase"].is_string() || pod["metadata"]["deletionTimestamp"].is_string() {
             return;
         }
         let node = text(&pod["metadata"]["annotations"][NODE]);
@@ -360,9 +371,15 @@ impl World {
 impl World {
     fn start(&mut self) {
         let number = self.random.bits();
-        let auditor = Auditor::new("audits", Some("nearside:test"), number, self.now);
+        let image = Some("nearside:test");
+        let auditor = if self.setting.is_file {
+            let audit = NodeAudit::read(&yaml(&[&object(&self.setting.audits[0])])).expect("an audit");
+            Auditor::of_one(audit, "audits", image, number, self.moment())
+        } else {
+            Auditor::new("audits", image, number, self.now)
+        };
         let death = self.setting.deaths.get(self.deaths).copied();
-        self.processes.push(Some(Process { auditor, meetings: BTreeMap::new(), calls: 0, death }));
+        self.processes.push(Some(Process { auditor, meetings: BTreeMap::new(), calls: 0, death, has_left: false }));
     }
 
     fn act(&mut self) -> bool {
@@ -375,9 +392,22 @@ impl World {
 
     fn act_process(&mut self, number: usize) -> bool {
         let moment = self.moment();
+        for (path, uid) in core::mem::take(&mut self.store.dying_pods) {
+            let ms = 100 + self.random.up_to(4_000);
+            self.after(Duration::from_millis(ms), Event::PodGone(path, uid));
+        }
         let Some(one) = self.processes[number].as_mut() else { return false };
         if let Some(order) = one.auditor.poll_order() {
             self.on_order(number, order);
+            return true;
+        }
+        if self.setting.is_file && one.auditor.is_over() {
+            self.processes[number] = None;
+            return true;
+        }
+        if self.setting.is_file && one.auditor.is_done() && !core::mem::replace(&mut one.has_left, true) {
+            self.outcomes.extend(one.auditor.outcome().cloned());
+            one.auditor.leave(moment.now);
             return true;
         }
         let Some(call) = one.auditor.poll_call(moment) else { return false };
@@ -395,7 +425,8 @@ impl World {
         }
         for audit in &self.setting.audits {
             let of_it = |pod: &&Value| pod["metadata"]["labels"]["app.kubernetes.io/instance"] == audit.name.as_str();
-            let unended = |pod: &&Value| !pod["status"]["phase"].is_string();
+            let unended =
+                |pod: &&Value| !pod["status"]["phase"].is_string() && !pod["metadata"]["deletionTimestamp"].is_string();
             self.most_pods = self.most_pods.max(self.store.of_kind("pods").filter(of_it).filter(unended).count());
         }
         true
@@ -430,6 +461,13 @@ impl World {
             }
         }
     }
+}
+
+fn object(audit: &AuditSetting) -> Value {
+    json!({
+        "apiVersion": "nearside.dev/v1alpha1", "kind": "NodeAudit",
+        "metadata": { "name": audit.name, "namespace": "audits", "generation": 1 }, "spec": audit.spec,
+    })
 }
 
 fn text(value: &Value) -> String {

@@ -28,6 +28,8 @@ pub struct Store {
     version: u64,
     /// Pods that were made since somebody looked.
     pub fresh_pods: Vec<Value>,
+    /// Pods that are being deleted since somebody looked, with their numbers: that takes a moment.
+    pub dying_pods: Vec<(String, Value)>,
 }
 
 impl Store {
@@ -149,6 +151,20 @@ impl Store {
 
     /// Deletes an object, and what belongs to it, and to that.
     pub fn delete(&mut self, path: &str) {
+        if path.starts_with("pods/")
+            && let Some(pod) = self.objects.get_mut(path)
+        {
+            if pod["metadata"]["deletionTimestamp"].is_null() {
+                pod["metadata"]["deletionTimestamp"] = json!("2026-11-30T00:00:00Z");
+                self.dying_pods.push((path.to_owned(), pod["metadata"]["uid"].clone()));
+            }
+            return;
+        }
+        self.remove(path);
+    }
+
+    /// It is gone, and what belongs to it with it.
+    pub fn remove(&mut self, path: &str) {
         let Some(object) = self.objects.remove(path) else { return };
         self.version += 1;
         let uid = object["metadata"]["uid"].clone();
