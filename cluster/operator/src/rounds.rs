@@ -507,7 +507,11 @@ impl Rounds {
         let patience = audit.map_or(Duration::ZERO, |audit| audit.answer_within);
         let next = self.status.next.map_or(Time::MAX, |next| moment.at_unix(next));
         let next = next.min(self.members.next_deadline(self.from, patience));
-        let is_now = is_now || (self.nodes_seen > 0 && self.is_to_be_told());
+        if self.nodes_seen == 0 {
+            // There is nothing to begin with yet: nodes are asked for.
+            return (Time::MAX, None);
+        }
+        let is_now = is_now || self.is_to_be_told();
         (if is_now { self.due } else { self.due.max(next) }, None)
     }
 
@@ -525,7 +529,8 @@ impl Rounds {
             return (self.due, Some(ask));
         }
         let timer = self.members.next_deadline(self.from, audit.answer_within).min(self.told_next);
-        let settled = self.is_pods_seen && self.members.is_settled();
+        let timer = if self.nodes_seen > 0 { timer } else { Time::MAX };
+        let settled = self.nodes_seen > 0 && self.is_pods_seen && self.members.is_settled();
         (if settled { self.due } else { self.due.max(self.pods_at.min(timer)) }, None)
     }
 

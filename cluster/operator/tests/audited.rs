@@ -54,6 +54,7 @@ fn seconds(number: u64) -> Duration {
 fn run(seed: u64, setting: &Setting) -> World {
     let mut world = World::new(seed, setting.clone());
     world.run(seconds(400));
+    assert!(world.spins <= 20, "{seed}: {} times in vain", world.spins);
     world
 }
 

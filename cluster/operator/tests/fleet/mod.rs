@@ -115,6 +115,8 @@ pub struct World {
     pub store: Store,
     processes: Vec<Option<Process>>,
     pub calls: u32,
+    /// How often an operator was to do something at once, and did nothing.
+    pub spins: u32,
     pub deaths: usize,
     pub says: Vec<String>,
     /// What controllers of an audit that is no object say that it came to.
@@ -136,6 +138,7 @@ impl World {
             store: Store::default(),
             processes: Vec::new(),
             calls: 0,
+            spins: 0,
             deaths: 0,
             says: Vec::new(),
             outcomes: Vec::new(),
@@ -203,6 +206,8 @@ impl World {
             let moment = self.moment();
             let deadlines = self.processes.iter().flatten().map(|one| one.auditor.next_deadline(moment));
             let next = deadlines.fold(Time::MAX, Time::min);
+            // Whoever has nothing to do now, and says that it has, asks all the time.
+            self.spins += u32::from(next <= self.now);
             let next = self.events.peek().map_or(Time::MAX, |Reverse((at, _))| *at).min(next);
             if next > until {
                 self.now = until;
