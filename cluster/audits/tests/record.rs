@@ -63,3 +63,29 @@ fn reports_that_share_are_the_same_reports() {
     pool.trim();
     assert_eq!(pool.share(other.clone()), other, "it is shared anew");
 }
+
+/// What this process has in memory, in bytes.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("there is one");
+    text.split_whitespace().nth(1).expect("a number").parse::<usize>().expect("a number") * 4_096
+}
+
+/// An operator is to have less than 64 MiB, whole.
+#[test]
+fn five_hundred_nodes_take_little_memory_as_they_have_most_in_common() {
+    let (mut pool, mut reports) = (Pool::new(), Vec::new());
+    let before = resident();
+    for node in 0..500 {
+        let row = |key: usize| {
+            // A tenth of what a node says is what it counted, or its own.
+            let value = if key.is_multiple_of(10) { format!("{node} {key}") } else { format!("value {key}") };
+            json!({ "key": format!("net.ipv4.setting_{key}"), "subject": "", "value": value, "verdict": "ok" })
+        };
+        let rows: Vec<Value> = (0..400).map(row).collect();
+        let result = json!({ "kind": "audit", "schema": 1, "made": 1, "role": "mixed", "rows": rows });
+        reports.push(pool.share(NodeReport::read(&format!("node-{node}"), &result).expect("an audit")));
+    }
+    let grown = resident().saturating_sub(before) >> 20;
+    assert!(grown < 24, "{grown} MiB");
+    assert_eq!(reports.len(), 500);
+}

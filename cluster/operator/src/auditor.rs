@@ -185,6 +185,9 @@ impl Auditor {
             Some(Asked::Rounds(uid, ask)) => {
                 let Some(rounds) = self.audits.get_mut(&uid) else { return };
                 rounds.on_answer(&ask, answer, &mut self.pool, moment);
+                if rounds.is_changed {
+                    self.audits_at = self.audits_at.min(moment.now + PAUSE);
+                }
                 if rounds.is_gone {
                     self.forget(&uid);
                 }

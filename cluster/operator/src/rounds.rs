@@ -106,6 +106,8 @@ pub(crate) struct Rounds {
     pub uid: String,
     generation: i64,
     version: String,
+    /// Whether that is not the last one any more: audits are to be listed.
+    pub is_changed: bool,
     namespace: String,
     image: Option<String>,
     /// Whether it is an object of the cluster.
@@ -176,6 +178,7 @@ impl Rounds {
             uid,
             generation: 0,
             version: String::new(),
+            is_changed: false,
             namespace: namespace.to_owned(),
             image: image.map(str::to_owned),
             is_object: false,
@@ -255,6 +258,7 @@ impl Rounds {
 
     fn note_version(&mut self, object: &Value) {
         if let Some(version) = object["metadata"]["resourceVersion"].as_str() {
+            self.is_changed = false;
             version.clone_into(&mut self.version);
         }
     }
@@ -264,6 +268,10 @@ impl Rounds {
         let Some(audit) = &self.audit else { return };
         if self.nodes_seen == number || matches!(self.stage, RoundStage::Loading(_)) {
             return;
+        }
+        if self.nodes_seen == 0 {
+            // Whose pods there are is known from now on.
+            (self.is_pods_seen, self.pods_at) = (false, moment.now);
         }
         self.nodes_seen = number;
         self.is_stale |= self.members.see_nodes(nodes, audit, self.is_object, moment.now);
@@ -477,6 +485,10 @@ impl Rounds {
             return None;
         }
         let now = |ask: RoundAsk| Some((self.due, Some(ask)));
+        if self.is_changed {
+            // It is to be seen first.
+            return None;
+        }
         if self.is_object && !self.is_told && !matches!(self.stage, RoundStage::Loading(_)) {
             return now(RoundAsk::Status);
         }
@@ -519,7 +531,8 @@ impl Rounds {
         let Some(audit) = &self.audit else { return (Time::MAX, None) };
         let answered = self.members.answered().map(|node| RoundAsk::Keep(node.to_owned()));
         let useless = || {
-            let (name, uid) = self.members.useless_pod(false)?;
+            // Before nodes are known, each pod seems to be of none.
+            let (name, uid) = self.members.useless_pod(false).filter(|_| self.nodes_seen > 0)?;
             Some(RoundAsk::DeletePod(name.to_owned(), uid.to_owned()))
         };
         let next = || self.members.next_to_ask(audit.parallelism).map(|node| RoundAsk::MakePod(node.to_owned()));

@@ -15,8 +15,8 @@ fn seeds(usual: u64) -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("NEARSIDE_SEED") {
         Some(one) => vec![one],
-        // Beyond those that are usual, one that found something.
-        None => (0..number("NEARSIDE_SEEDS").unwrap_or(usual)).chain([499]).collect(),
+        // Beyond those that are usual, three that found something.
+        None => (0..number("NEARSIDE_SEEDS").unwrap_or(usual)).chain([227, 499, 2444]).collect(),
     }
 }
 
@@ -43,7 +43,17 @@ fn audit(spec: Value) -> AuditSetting {
 fn quiet(nodes: usize, spec: Value) -> Setting {
     let nodes = (0..nodes).map(node).collect();
     let audits = vec![audit(spec)];
-    Setting { audits, nodes, operators: 1, trouble: 0, delay: 8, deaths: Vec::new(), moves: false, is_file: false }
+    Setting {
+        audits,
+        nodes,
+        operators: 1,
+        trouble: 0,
+        delay: 8,
+        deaths: Vec::new(),
+        moves: false,
+        stall: None,
+        is_file: false,
+    }
 }
 
 fn seconds(number: u64) -> Duration {
@@ -71,7 +81,8 @@ fn reasons(world: &World) -> Vec<String> {
 fn assert_nothing_is_left(seed: u64, world: &World) {
     let left: Vec<&String> =
         world.store.objects.keys().filter(|path| path.starts_with("pods/") || path.starts_with("secrets/")).collect();
-    assert!(left.is_empty(), "{seed}: {left:?}");
+    let what = || format!("{:?} {:#} {:?}", world.setting, world.status("fleet"), world.says);
+    assert!(left.is_empty(), "{seed}: {left:?} {}", what());
 }
 
 #[test]
@@ -298,7 +309,14 @@ fn wild(seed: u64) -> Setting {
         let again = Duration::from_millis(50 + random.up_to(20_000));
         setting.deaths.push((random.below(80) as u32, random.below(2) == 0, again));
     }
+    if setting.operators == 2 && random.below(3) == 0 {
+        let from = Duration::from_millis(1_000 + random.up_to(30_000));
+        setting.stall = Some((from, Duration::from_millis(random.up_to(40_000))));
+    }
     let audit = &mut setting.audits[0];
+    if random.below(4) == 0 {
+        audit.spec["every"] = json!("3m");
+    }
     if random.below(5) == 0 {
         audit.deleted = Some(audit.made + Duration::from_millis(random.up_to(40_000)));
     }
@@ -314,11 +332,19 @@ fn every_audit_comes_to_its_one_result_and_leaves_nothing_behind() {
         let mut world = run(seed, &setting);
         died += world.deaths;
         world.store.collect_garbage();
-        // What is deleted takes a moment.
+        // What is deleted takes a moment, and a round may be on.
         world.run(seconds(10));
+        for _ in 0..30 {
+            if condition(&world.status("fleet"), "Running")["status"] == "True"
+                || world.store.of_kind("pods").chain(world.store.of_kind("secrets")).count() > 0
+            {
+                world.run(seconds(5));
+            }
+        }
         assert_nothing_is_left(seed, &world);
         if setting.audits[0].deleted.is_some() {
             deleted += 1;
+            // One that stood still may keep something of what is deleted, which the cluster deletes by and by.
             assert_eq!(world.store.of_kind("configmaps").count(), 0, "{seed}: what is kept of nodes is left");
             continue;
         }
@@ -338,6 +364,7 @@ fn check(seed: u64, setting: &Setting, world: &World) -> usize {
     let failures = status["failures"].as_array().expect("a list");
     let has_failed = |name: &str| failures.iter().any(|one| one["node"] == name);
     let (mut here, mut count) = (0, 0);
+    let is_repeated = setting.audits[0].spec["every"].is_string();
     for node in &setting.nodes {
         let kept = world.store.objects.get(&format!("configmaps/nearside-fleet.{}", node.name));
         if node.deleted.is_some() {
@@ -350,14 +377,18 @@ fn check(seed: u64, setting: &Setting, world: &World) -> usize {
         match (can_answer, node.dies, node.returns) {
             (true, None, _) => assert!(!has_failed(&node.name) && kept.is_some(), "{}: {}", node.name, what()),
             // It may have answered before it died.
-            (true, Some(_), _) => assert!(has_failed(&node.name) != kept.is_some(), "{}: {}", node.name, what()),
+            (true, Some(_), _) if !is_repeated => {
+                assert!(has_failed(&node.name) != kept.is_some(), "{}: {}", node.name, what());
+            }
+            // And what it said then is kept.
+            (true, Some(_), _) => assert!(has_failed(&node.name) || kept.is_some(), "{}: {}", node.name, what()),
             (false, ..) => assert!(has_failed(&node.name) && kept.is_none(), "{}: {}", node.name, what()),
         }
     }
     assert_eq!(status["nodes"], here, "{}", what());
     assert_eq!(status["failed"], count, "{}", what());
     let alike = status["alike"].as_u64().expect("a number") + status["differing"].as_u64().expect("a number");
-    assert_eq!(alike as usize + count, here, "{}", what());
+    assert!(alike as usize + count == here || (is_repeated && alike as usize + count > here), "{}", what());
     let most = setting.audits[0].spec["parallelism"].as_u64().expect("a number") as usize;
     assert!(world.most_pods <= most, "{} pods: {}", world.most_pods, what());
     count

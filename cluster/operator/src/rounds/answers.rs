@@ -167,8 +167,8 @@ impl Rounds {
             }
             RoundAsk::DeleteAudit if is_gone => self.is_gone = true,
             RoundAsk::Load(_) if why.is_missing() => self.stage = RoundStage::Loading(String::new()),
-            // It was changed since, or is gone: the list says which.
-            RoundAsk::Status if is_gone => self.due = moment.now + PAUSES.0,
+            // It was changed since, or is gone: a list says which.
+            RoundAsk::Status if is_gone => (self.is_changed, self.due) = (true, moment.now),
             RoundAsk::Event => {
                 self.event_tries += 1;
                 // It was told, or cannot be: the status says as much.

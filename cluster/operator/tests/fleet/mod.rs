@@ -77,6 +77,8 @@ pub struct Setting {
     pub deaths: Vec<(u32, bool, Duration)>,
     /// Whether an operator is found at another place than the one before.
     pub moves: bool,
+    /// When the first operator stands still, and for how long.
+    pub stall: Option<(Duration, Duration)>,
     /// Whether there is no operator, and the one audit is no object: its controllers are started again until one ends.
     pub is_file: bool,
 }
@@ -96,6 +98,8 @@ enum Event {
     Script(usize, Script),
     /// The pod at this path, of this number, has ended, and is gone.
     PodGone(String, Value),
+    /// The first operator stands still no more.
+    Wakes,
 }
 
 struct Process {
@@ -167,6 +171,9 @@ impl World {
                 world.after(at, Event::NodeDeleted(number));
             }
         }
+        if let Some((from, span)) = world.setting.stall {
+            world.after(from + span, Event::Wakes);
+        }
         for _ in 0..world.setting.operators {
             let ms = world.random.up_to(2_000);
             world.after(Duration::from_millis(ms), Event::Starts);
@@ -204,7 +211,8 @@ impl World {
         loop {
             while self.act() {}
             let moment = self.moment();
-            let deadlines = self.processes.iter().flatten().map(|one| one.auditor.next_deadline(moment));
+            let acting = self.processes.iter().enumerate().filter(|(number, _)| !self.is_stalled(*number));
+            let deadlines = acting.filter_map(|(_, one)| Some(one.as_ref()?.auditor.next_deadline(moment)));
             let next = deadlines.fold(Time::MAX, Time::min);
             // Whoever has nothing to do now, and says that it has, asks all the time.
             self.spins += u32::from(next <= self.now);
@@ -225,8 +233,22 @@ impl World {
         }
     }
 
+    fn is_stalled(&self, number: usize) -> bool {
+        let since = self.now.since(self.began);
+        number == 0 && self.setting.stall.is_some_and(|(from, span)| since >= from && since < from + span)
+    }
+
     fn on_event(&mut self, event: Event) {
+        // What comes to one that stands still it sees when it goes on.
+        if let Event::Answered(number, _) = event
+            && self.is_stalled(number)
+            && let Some((from, span)) = self.setting.stall
+        {
+            let rest = (from + span).saturating_sub(self.now.since(self.began));
+            return self.after(rest, event);
+        }
         match event {
+            Event::Wakes => {}
             Event::Starts => self.start(),
             Event::Asked(number, call) => self.on_asked(number, &call),
             Event::Answered(number, answer) => {
@@ -336,8 +358,10 @@ impl World {
         let secret = self.store.objects.get(&format!("secrets/{}", audit_secret_name(&audit)));
         let meeting = secret.and_then(Meeting::read);
         let moment = self.moment();
-        let hears = |one: &&mut Process| one.meetings.values().any(|listens| Some(listens) == meeting.as_ref());
-        if let Some(one) = self.processes.iter_mut().flatten().find(hears) {
+        let is_stalled = self.is_stalled(0);
+        let hears = |one: &Process| one.meetings.values().any(|listens| Some(listens) == meeting.as_ref());
+        let awake = self.processes.iter_mut().enumerate().filter(|(number, _)| *number > 0 || !is_stalled);
+        if let Some(one) = awake.filter_map(|(_, one)| one.as_mut()).find(|one| hears(one)) {
             let owner = one.meetings.iter().find(|(_, listens)| Some(*listens) == meeting.as_ref());
             let owner = owner.map(|(uid, _)| uid.clone()).expect("it listens");
             one.auditor.on_answer_of(&owner, &node, said, moment);
@@ -400,6 +424,9 @@ impl World {
         for (path, uid) in core::mem::take(&mut self.store.dying_pods) {
             let ms = 100 + self.random.up_to(4_000);
             self.after(Duration::from_millis(ms), Event::PodGone(path, uid));
+        }
+        if self.is_stalled(number) {
+            return false;
         }
         let Some(one) = self.processes[number].as_mut() else { return false };
         if let Some(order) = one.auditor.poll_order() {
