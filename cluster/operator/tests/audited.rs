@@ -212,6 +212,25 @@ fn an_audit_that_is_over_goes_in_its_time_and_nothing_of_it_stays() {
 }
 
 #[test]
+fn two_audits_of_the_same_nodes_have_each_its_own_reports_and_one_that_is_deleted_leaves_the_other() {
+    let mut setting = quiet(6, json!({ "parallelism": 2 }));
+    let mut other = audit(json!({ "parallelism": 1, "every": "2m" }));
+    (other.name, other.deleted) = ("other".to_owned(), Some(seconds(200)));
+    setting.audits.push(other);
+    let mut world = World::new(1, setting);
+    world.run(seconds(60));
+    for name in ["fleet", "other"] {
+        let status = world.status(name);
+        assert_eq!((&status["verdict"], &status["alike"]), (&json!("pass"), &json!(6)), "{name}: {status:#}");
+    }
+    assert_eq!(world.store.of_kind("configmaps").count(), 12);
+    world.run(seconds(200));
+    assert_eq!(world.store.of_kind("configmaps").count(), 6);
+    assert!(world.store.objects.contains_key("configmaps/nearside-fleet.node-000"));
+    assert_nothing_is_left(1, &world);
+}
+
+#[test]
 fn five_hundred_nodes_take_at_most_ten_questions_each() {
     let setting = quiet(500, json!({ "parallelism": 100 }));
     let mut world = World::new(1, setting);

@@ -383,9 +383,15 @@ impl World {
         json!({ "kind": "audit", "schema": 1, "made": made, "role": "mixed", "rows": rows }).to_string()
     }
 
-    fn on_kept(&mut self, node: &str) {
-        let of_it =
-            |(path, pod): &(&String, &Value)| path.starts_with("pods/") && pod["metadata"]["annotations"][NODE] == node;
+    fn on_kept(&mut self, uid: &str, node: &str) {
+        let audit = self.store.of_kind("nodeaudits").find(|one| one["metadata"]["uid"] == uid);
+        let audit = audit.map(|one| one["metadata"]["name"].clone());
+        let of_it = |(path, pod): &(&String, &Value)| {
+            let name = &pod["metadata"]["labels"]["app.kubernetes.io/instance"];
+            path.starts_with("pods/")
+                && pod["metadata"]["annotations"][NODE] == node
+                && audit.as_ref().is_none_or(|audit| audit == name)
+        };
         let pods: Vec<(String, Value)> =
             self.store.objects.iter().filter(of_it).map(|(path, pod)| (path.clone(), pod.clone())).collect();
         for (path, pod) in pods {
@@ -482,7 +488,7 @@ impl World {
             }
             AuditOrder::Kept { uid, node } => {
                 if one.meetings.contains_key(&uid) {
-                    self.on_kept(&node);
+                    self.on_kept(&uid, &node);
                 }
             }
             AuditOrder::Part { uid } => drop(one.meetings.remove(&uid)),
