@@ -96,7 +96,7 @@ test-image: ## build both images with the program that is built, run them, reloa
 	@$(SUDO) scripts/test-image.sh $(NEARSIDE) || [ $$? = 77 ]
 
 # Its first run builds Kubernetes, which takes 16 processor minutes and a module proxy, and is kept.
-test-cluster: ## run loads by pods of a Kubernetes of two nodes on this machine; kill workers, a node, controllers
+test-cluster: ## run loads and audits by pods of a Kubernetes of two nodes here; kill workers, a node, controllers
 	@scripts/need.sh cluster
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@$(SUDO) scripts/test-cluster.sh $(NEARSIDE) || [ $$? = 77 ]

@@ -1,7 +1,8 @@
 #!/bin/sh
-# One load by pods of a real Kubernetes of two nodes on this machine (scripts/kubernetes.sh): by `nearside cluster run`,
-# and by the operator that `nearside cluster install` installs. What workers counted is held against what the server
-# saw; workers, a node, controllers and the operator are killed; at the end nothing is left.
+# One load by pods of a real Kubernetes of two nodes on this machine (scripts/kubernetes.sh), by `nearside cluster run`
+# and by the operator that `nearside cluster install` installs; and audits of both nodes, likewise. What workers counted
+# is held against what the server saw; workers, a node, controllers and the operator are killed; at the end nothing is
+# left.
 #
 #   scripts/test-cluster.sh target/release/nearside [CASE]...
 #
@@ -17,7 +18,7 @@ program=$(readlink -f "${1:?which program}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 cases=${*:-measured refused killed-worker deleted-pod no-image controller-killed operator operator-killed \
-    node-killed namespace}
+    audit-run audit node-killed audit-lost namespace}
 case=begin
 for command in jq kubectl; do command -v $command >/dev/null 2>&1 || skip "there is no $command"; done
 
@@ -335,6 +336,153 @@ case_namespace() {
     until_it "a namespace that is gone" is_gone
 }
 is_gone() { ! kube get namespace load >/dev/null 2>&1; }
+
+# An audit of all nodes: its name, lines.
+audit() {
+    cat <<END
+apiVersion: nearside.dev/v1alpha1
+kind: NodeAudit
+metadata: {name: $1}
+spec:
+  role: mixed
+${2:-}
+END
+}
+# Makes an audit to its end; its exit code is in $code, what it said in $work/said, its result in $work/result.
+audited() { # name, options
+    name=$1
+    shift
+    code=0
+    in_cluster "$program" cluster run "$work/$name.yaml" --kubeconfig "$cluster/admin.conf" \
+        --namespace "${space:-audits}" --image nearside:test --json "$@" >"$work/result" 2>"$work/said" || code=$?
+}
+# Something of a node's kernel is another from now on, for whoever looks there: a file lies over it.
+planted() { # node, value
+    echo "$2" >"$cluster/planted$1"
+    in_node "$1" mount --bind "$cluster/planted$1" /proc/sys/vm/swappiness
+}
+uprooted() { in_node "$1" umount /proc/sys/vm/swappiness; } # node
+# A command where the first process of a node is.
+in_node() { # node, command
+    first=$(pgrep -P "$(cat "$cluster/node$1.pid")" | head -n 1)
+    shift
+    nsenter --mount --pid --target "$first" "$@"
+}
+audits_gone() {
+    [ -z "$(kube get -n audits pods -l app.kubernetes.io/component=audit -o name)" ] &&
+        [ -z "$(kube get -n audits secrets -o name)" ]
+}
+nothing_of_audits() {
+    until_it "a namespace without pods and secrets of audits" audits_gone
+    [ -z "$(kube get -n audits leases -o name | grep '\.audit$')" ] || fail "a Lease of an audit is left"
+}
+swappiness='.others[] | select(.nodes == ["node2"]) | .differences[] | select(.key == "vm.swappiness") | .here.value'
+
+case_audit_run() {
+    kube create namespace audits >/dev/null 2>&1 || true
+    audit whole >"$work/whole.yaml"
+    audited whole --reports "$work/first"
+    [ $code = 0 ] || { dump; cat "$work/result" >&2; fail "it ended with $code"; }
+    for node in node1 node2; do
+        [ "$(jq -r .kind "$work/first/$node.json")" = audit ] || fail "no report of $node"
+        [ "$(jq '.rows | length' "$work/first/$node.json")" -gt 200 ] || fail "a report of $node without rows"
+    done
+    # As that node sees itself: its network's settings are the node's, and few files are kept from who is not root.
+    [ "$(jq '[.rows[] | select(.verdict == "unreadable")] | length' "$work/first/node1.json")" -lt 10 ] ||
+        fail "$(jq -c '[.rows[] | select(.verdict == "unreadable") | .key]' "$work/first/node1.json")"
+    nothing_of_audits
+    planted 2 7
+    audited whole --before "$work/first"
+    uprooted 2
+    [ $code = 0 ] || { dump; fail "it ended with $code"; }
+    [ "$(jq -r "$swappiness" "$work/result")" = 7 ] || fail "the planted difference: $(jq -c .others "$work/result")"
+    jq -e '.changed[] | select(.node == "node2") | .changes[] | select(.key == "vm.swappiness" and .is.value == "7")' \
+        "$work/result" >/dev/null || fail "the drift: $(jq -c .changed "$work/result")"
+    ! jq -e '.changed[] | select(.node == "node1") | .changes[] | select(.key == "vm.swappiness")' "$work/result" \
+        >/dev/null || fail "a drift of node1: $(jq -c .changed "$work/result")"
+    nothing_of_audits
+    echo "   $(jq -c '[.nodes, .verdict, .reason]' "$work/result"); node2: $(jq -c '.others[0].differences | length' \
+        "$work/result") differences, vm.swappiness among them"
+    audit bad "  evry: 3" >"$work/bad.yaml"
+    audited bad
+    [ $code = 2 ] && grep -q spec.evry "$work/said" || fail "an unknown field: $code"
+}
+
+case_audit() {
+    "$program" cluster install --audits --namespace audits --image nearside:test >"$work/auditor.yaml"
+    kube apply -f "$work/auditor.yaml" >"$work/said" 2>&1 || fail "$(cat "$work/said")"
+    kube wait -n audits --for=condition=Available --timeout=60s deployment/nearside-auditor >"$work/said" 2>&1 ||
+        { kube logs -n audits deployment/nearside-auditor >&2; fail "the operator does not run"; }
+    ! audit bad "  role: database" | sed '/role: mixed/d' | kube apply -f - -n audits >/dev/null 2>&1 ||
+        fail "a role that there is not"
+    ! audit bad "  every: 1s" | kube apply -f - -n audits >/dev/null 2>&1 || fail "each second"
+    audit fleet "  every: 1m" | kube apply -n audits -f - >/dev/null
+    kube wait -n audits --for=condition=Complete --timeout=120s nodeaudit/fleet >"$work/said" 2>&1 ||
+        { kube get -n audits nodeaudits,pods,events -o wide >&2; kube logs -n audits deployment/nearside-auditor >&2
+            fail "no end"; }
+    kube get -n audits nodeaudit/fleet -o json >"$work/status"
+    [ "$(jq -c '[.status.nodes, .status.failed]' "$work/status")" = '[2,0]' ] || fail "$(jq -c .status "$work/status")"
+    for node in node1 node2; do
+        kube get -n audits "configmap/nearside-fleet.$node" -o json | jq -r '.data["audit.json"]' >"$work/$node.json"
+        [ "$(jq -r .kind "$work/$node.json")" = audit ] || fail "no report of $node"
+    done
+    # By the operator as by the command that compares files.
+    "$program" cluster audits "$work/node1.json" "$work/node2.json" >/dev/null || fail "reports cannot be compared"
+    ! kube get -n audits nodeaudit/fleet -o json | jq '.spec.role = "web"' | kube apply -f - >/dev/null 2>&1 ||
+        fail "an audit was changed"
+    planted 2 7
+    until_it "a drift" has_drifted
+    uprooted 2
+    kube get -n audits nodeaudits
+    for group in $(find /sys/fs/cgroup/memory/nearside-node* -name memory.max_usage_in_bytes -path "*$(auditor_uid)*" \
+        2>/dev/null | head -n 1); do echo "   the operator had $(($(cat "$group") >> 20)) MiB at most"; done
+    # A row of its own: the node that the operator itself is on has an interface more.
+    kube get -n audits nodeaudit/fleet -o json | jq -e '.status.rows[1].names == ["node2"] or
+        .status.rows[1].names == ["node1"]' >/dev/null || fail "$(kube get -n audits nodeaudit/fleet -o json)"
+    for node in node1 node2; do
+        kube get -n audits "configmap/nearside-fleet.$node" -o json | jq -r '.data["audit.json"]' >"$work/$node.json"
+    done
+    "$program" cluster audits "$work/node1.json" "$work/node2.json" --json | jq -e '[.others[].differences[] |
+        select(.key == "vm.swappiness") | .here.value, .usual.value] | index("7")' >/dev/null ||
+        fail "the planted difference is not told"
+    kube get -n audits "configmap/nearside-fleet.node2" -o json | jq -r '.data["changes.json"]' |
+        jq -e '.[] | select(.key == "vm.swappiness" and .is.value == "7" and .since > .seen)' >/dev/null ||
+        fail "what changed is not kept"
+    kube get -n audits events -o json | jq -r '.items[] | select(.involvedObject.kind == "NodeAudit") |
+        "   event \(.reason): \(.message)"' | cut -c 1-160
+    kube delete -n audits nodeaudit/fleet >/dev/null
+    nothing_of_audits
+    until_it "no report without its audit" no_reports
+    kube delete -f "$work/auditor.yaml" --wait=false >/dev/null 2>&1
+}
+auditor_uid() {
+    kube get -n audits pods -l app.kubernetes.io/component=auditor -o jsonpath='{.items[0].metadata.uid}'
+}
+has_drifted() {
+    kube get -n audits "configmap/nearside-fleet.node2" -o json | jq -r '.data["changes.json"]' |
+        jq -e '.[] | select(.key == "vm.swappiness")'
+}
+no_reports() { [ -z "$(kube get -n audits configmaps -o name | grep nearside-fleet)" ]; }
+
+case_audit_lost() {
+    kube create namespace lost >/dev/null
+    "$here/kubernetes.sh" kill "$cluster" 2 2>/dev/null || true
+    # Where another case had it deleted: a node that nothing is heard of.
+    kube get node node2 >/dev/null 2>&1 ||
+        printf 'apiVersion: v1\nkind: Node\nmetadata: {name: node2}\n' | kube apply -f - >/dev/null
+    audit lost "  answerWithin: 20s" >"$work/lost.yaml"
+    before=$(date +%s)
+    space=lost
+    audited lost
+    space=audits
+    took=$(($(date +%s) - before))
+    [ $code = 5 ] || { dump; fail "it ended with $code"; }
+    [ "$(jq -c '[.failed[].node]' "$work/result")" = '["node2"]' ] || fail "$(jq -c .failed "$work/result")"
+    [ $took -lt 60 ] || fail "it took $took s"
+    echo "   after $took s: $(jq -r '.failed[] | "\(.node): \(.reason): \(.message)"' "$work/result")"
+    kube delete node node2 >/dev/null
+    kube delete namespace lost --wait=false >/dev/null
+}
 
 packed
 echo "== a Kubernetes of two nodes"

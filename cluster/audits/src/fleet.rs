@@ -49,7 +49,7 @@ impl Fleet {
     /// that of the node whose name comes first. Values that the kernel computes from the size of memory may be off by a
     /// fiftieth, and of what was only counted the verdict is compared.
     #[must_use]
-    pub fn of(reports: &[NodeReport]) -> Self {
+    pub fn of<'a>(reports: impl IntoIterator<Item = &'a NodeReport>) -> Self {
         let mut nodes: BTreeMap<&str, &NodeReport> = BTreeMap::new();
         for report in reports {
             let found = nodes.entry(&report.node).or_insert(report);
@@ -94,14 +94,15 @@ fn fingerprint(node: &NodeReport) -> Fingerprint<'_> {
     let mut all = Vec::with_capacity(node.settings.len());
     for (setting, state) in &node.settings {
         let is_whole = comparison(&setting.key) == Comparison::Whole;
-        all.push((setting, state.verdict.as_str(), if is_whole { state.value.as_str() } else { "" }));
+        all.push((&**setting, state.verdict.as_str(), if is_whole { state.value.as_str() } else { "" }));
     }
     all
 }
 
 /// In what a node, or a report of it, differs from another.
 pub(crate) fn differences(here: &NodeReport, usual: &NodeReport) -> Vec<Difference> {
-    let settings: BTreeSet<&SettingName> = here.settings.keys().chain(usual.settings.keys()).collect();
+    let settings: BTreeSet<&SettingName> =
+        here.settings.keys().chain(usual.settings.keys()).map(|name| &**name).collect();
     let differs = |setting: &&SettingName| !are_alike(&setting.key, here.state(setting), usual.state(setting));
     let difference = |setting: &SettingName| Difference {
         setting: setting.clone(),

@@ -1,11 +1,18 @@
 //! One node's audit, as far as nodes are compared by it.
 
 use core::fmt;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The form of results that this reads (`schema`).
 const SCHEMA: u64 = 1;
+
+/// The worst verdict.
+const DANGEROUS: &str = "dangerous";
+
+/// Those that are worse than what the kernel does by itself.
+const WORSE: [&str; 4] = ["worse-than-default", "conflicts", "refused", "removed"];
 
 /// Rows of a node at most: an audit has some hundreds.
 const ROWS_LIMIT: usize = 100_000;
@@ -35,6 +42,17 @@ pub struct SettingState {
     pub verdict: String,
     /// What would be better, where the audit says so.
     pub want: Option<String>,
+}
+
+impl SettingState {
+    pub(crate) fn json(&self) -> Value {
+        json!({ "value": self.value, "verdict": self.verdict, "want": self.want })
+    }
+
+    pub(crate) fn read(found: &Value) -> Option<Self> {
+        let text = |field: &str| found[field].as_str().map(str::to_owned);
+        Some(Self { value: text("value")?, verdict: text("verdict")?, want: text("want") })
+    }
 }
 
 impl fmt::Display for SettingState {
@@ -80,7 +98,7 @@ pub struct NodeReport {
     /// What the node was judged for.
     pub role: String,
     /// What it has of what is compared.
-    pub(crate) settings: BTreeMap<SettingName, SettingState>,
+    pub(crate) settings: BTreeMap<Arc<SettingName>, Arc<SettingState>>,
 }
 
 impl NodeReport {
@@ -129,13 +147,27 @@ impl NodeReport {
             }
         }
         let (made, role) = (result["made"].as_u64().unwrap_or(0), result["role"].as_str().unwrap_or_default());
+        let settings = settings.into_iter().map(|(name, state)| (Arc::new(name), Arc::new(state))).collect();
         Ok(Self { node: node.to_owned(), made, role: role.to_owned(), settings })
     }
 
     /// What of a setting this node has, if it has it.
     #[must_use]
     pub fn state(&self, setting: &SettingName) -> Option<&SettingState> {
-        self.settings.get(setting)
+        self.settings.get(setting).map(Arc::as_ref)
+    }
+
+    /// Whether something is dangerous there.
+    #[must_use]
+    pub fn has_dangerous(&self) -> bool {
+        self.settings.values().any(|state| state.verdict == DANGEROUS)
+    }
+
+    /// Whether something is worse than what the kernel does by itself, contradicts another setting, is refused, not
+    /// there any more, or dangerous: as `nearside node audit` ends with another status than 0.
+    #[must_use]
+    pub fn has_worse(&self) -> bool {
+        self.settings.values().any(|state| state.verdict == DANGEROUS || WORSE.contains(&state.verdict.as_str()))
     }
 }
 

@@ -1,16 +1,22 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+use core::time::Duration;
 use std::path::PathBuf;
 
 /// What the exit code says, for the help.
-const EXIT_CODES: &str = "Exit code:
-  0  measured, and what the test expects is met
+const EXIT_CODES: &str =
+    "A file is a LoadTest, or a NodeAudit: then each node is audited by a pod, and all are compared.
+
+Exit code:
+  0  measured, and what the test expects is met; or each node has answered, and is as is expected
   1  it could not run, or could not write what it measured
   2  the command line or the test's file makes no sense
-  3  an objective is missed
-  4  nothing to go by: no response came in the measured window, or no connection to the server was left at its end
-  5  INVALID: a worker was late, lost, throttled, saturated or otherwise not what it was to be; it is named
+  3  an objective is missed, or nodes are not as is expected
+  4  nothing to go by: no response came in the measured window, or no connection to the server was left at its end;
+     or there is no node to audit
+  5  INVALID: a worker was late, lost, throttled, saturated or otherwise not what it was to be; or a node is without
+     an answer; it is named
   6  with strict: the figures cannot be trusted
   130  it was interrupted; what was measured until then is printed";
 
@@ -32,7 +38,7 @@ Exit code:
   0  it was stopped (SIGTERM, Ctrl-C): tests go on, for the next operator to go on with
   1  it could not begin, or another operator took its place";
 
-/// Generate one load by many workers, and judge it as one.
+/// Generate one load by many workers, and judge it as one; audit many nodes, and compare them.
 #[derive(Parser)]
 #[command(name = "nearside cluster", bin_name = "nearside cluster", version, max_term_width = 100)]
 pub struct Cli {
@@ -43,19 +49,51 @@ pub struct Cli {
 /// One call of the program.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run a test: make its workers ready, begin at one time, add up what they measure
+    /// Run a test, or an audit of nodes: make its workers ready, begin at one time, add up what they measure
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
     /// Print the objects of Kubernetes that a test would be: nothing is made, and no cluster is asked
     #[command(after_help = RENDER_NOTES)]
     Render(RenderArgs),
-    /// Run the tests of a namespace that are objects of the cluster, one after the other, until it is stopped
+    /// Run the tests, or audits, of a namespace that are objects of the cluster, until it is stopped
     #[command(after_help = OPERATE_NOTES)]
     Operate(OperateArgs),
     /// Print the objects of Kubernetes that the operator is: for kubectl apply -f -
     Install(InstallArgs),
     /// Compare audits of many nodes: which are alike, which are not and in what, and what changed
     Audits(AuditsArgs),
+    /// Audit the node that this pod is on, for whoever asked for it
+    #[command(hide = true)]
+    AuditNode(AuditNodeArgs),
+}
+
+/// What `audit-node` is asked to do.
+#[derive(Args)]
+pub struct AuditNodeArgs {
+    /// The node's name
+    #[arg(long, value_name = "NAME")]
+    pub node: String,
+
+    /// What it is for, as nearside node audit has it
+    #[arg(long, value_name = "ROLE")]
+    pub role: String,
+
+    /// A folder with the node's proc/ and sys/
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub root: Option<PathBuf>,
+
+    /// The folder with the token, and with where its controller is
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub controller_folder: PathBuf,
+
+    /// How long the controller may be away
+    #[arg(long, value_name = "TIME", value_parser = patience)]
+    pub patience: Duration,
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let seconds = text.strip_suffix('s').and_then(|digits| digits.parse().ok());
+    seconds.map(Duration::from_secs).ok_or_else(|| "write seconds, as in 120s".to_owned())
 }
 
 /// What `audits` is asked to do.
@@ -93,6 +131,10 @@ pub struct OperateArgs {
     #[arg(long, value_name = "IMAGE", value_parser = spec::image)]
     pub image: Option<String>,
 
+    /// Run its audits of nodes, in place of its tests
+    #[arg(long)]
+    pub audits: bool,
+
     /// A name by which pods find this process, and the next one in its place [default: its own address]
     #[arg(long, value_name = "HOST", value_parser = host)]
     pub host: Option<String>,
@@ -104,6 +146,10 @@ pub struct InstallArgs {
     /// The namespace of the operator and of its tests
     #[arg(long, value_name = "NAME", value_parser = spec::name, default_value = "nearside")]
     pub namespace: String,
+
+    /// Install the operator of audits of nodes, in place of that of tests
+    #[arg(long)]
+    pub audits: bool,
 
     /// The image with the programs: the operator's, and that of workers whose test names none
     #[arg(long, value_name = "IMAGE", value_parser = spec::image)]
@@ -117,7 +163,7 @@ pub struct InstallArgs {
 /// What `render` is asked to do.
 #[derive(Args)]
 pub struct RenderArgs {
-    /// The test, a LoadTest in YAML
+    /// The test or audit, a LoadTest or NodeAudit in YAML
     #[arg(value_name = "SPEC", value_hint = ValueHint::FilePath)]
     pub spec: PathBuf,
 
@@ -137,7 +183,7 @@ pub struct RenderArgs {
 /// What `run` is asked to do.
 #[derive(Args)]
 pub struct RunArgs {
-    /// The test, a LoadTest in YAML
+    /// The test or audit, a LoadTest or NodeAudit in YAML
     #[arg(value_name = "SPEC", value_hint = ValueHint::FilePath)]
     pub spec: PathBuf,
 
@@ -180,6 +226,14 @@ pub struct RunArgs {
     /// Write the result to this file, as one page of HTML
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
+
+    /// Write the audit of each node to this folder, in a file named after the node
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub reports: Option<PathBuf>,
+
+    /// Say what changed since earlier audits of nodes, which --reports wrote to this folder
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub before: Option<PathBuf>,
 
     /// Say nothing while it runs
     #[arg(long)]

@@ -2,6 +2,7 @@
 
 use crate::args::AuditsArgs;
 use audits::{Drift, Fleet, Kin, NodeReport, SettingState, drift};
+use operator::NodeFailure;
 use say::{Failure, eprintln, print};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -42,9 +43,9 @@ pub fn compare(asked: &AuditsArgs) -> Result<ExitCode, Failure> {
     }
     let fleet = Fleet::of(&reports);
     if asked.json {
-        print!("{:#}\n", shown_as_json(&fleet, &drifts));
+        print!("{:#}\n", rows_json(&fleet, &drifts));
     } else {
-        print!("{}", shown(&fleet, &drifts));
+        print!("{}", rows_shown(&fleet, &drifts));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -58,11 +59,25 @@ fn read(path: &Path) -> Result<NodeReport, Failure> {
     if file.take(FILE_LIMIT + 1).read_to_string(&mut text).map_err(|why| told(&why))? as u64 > FILE_LIMIT {
         return Err(told(&format!("it is longer than {} MiB, and no audit is", FILE_LIMIT >> 20)).into());
     }
-    let result: Value = serde_json::from_str(&text).map_err(|why| told(&why))?;
-    NodeReport::read(&node, &result).map_err(|why| told(&why).into())
+    read_audit(&node, &text).map_err(|why| told(&why).into())
 }
 
-fn shown(fleet: &Fleet, drifts: &BTreeMap<&str, Vec<Drift>>) -> String {
+/// Reads what `nearside node audit --json` said of a node.
+///
+/// # Errors
+/// If it is no audit.
+pub fn read_audit(node: &str, text: &str) -> Result<NodeReport, String> {
+    let result: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    NodeReport::read(node, &result).map_err(|why| why.to_string())
+}
+
+/// Nodes that are told with a reason, a line each.
+pub fn named_shown(nodes: &[NodeFailure]) -> String {
+    nodes.iter().map(|one| format!("  {one}\n")).collect()
+}
+
+/// Nodes that are alike, those that are not and in what, and what changed.
+pub fn rows_shown(fleet: &Fleet, drifts: &BTreeMap<&str, Vec<Drift>>) -> String {
     let (alike, differing) = (fleet.alike.nodes.len(), fleet.differing());
     let nodes = alike + differing;
     let mut text = format!("{nodes} node{}: {alike} alike, {differing} differ\n", if nodes == 1 { "" } else { "s" });
@@ -93,7 +108,8 @@ fn names(kin: &Kin) -> String {
     }
 }
 
-fn shown_as_json(fleet: &Fleet, drifts: &BTreeMap<&str, Vec<Drift>>) -> Value {
+/// The same as JSON.
+pub fn rows_json(fleet: &Fleet, drifts: &BTreeMap<&str, Vec<Drift>>) -> Value {
     let state = |state: &Option<SettingState>| {
         state.as_ref().map(|one| json!({ "value": one.value, "verdict": one.verdict, "want": one.want }))
     };

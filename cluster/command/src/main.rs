@@ -7,6 +7,7 @@
 //! | `running` | a test that runs |
 //! | `operate` | the tests of a namespace, resident |
 //! | `install` | what installs that |
+//! | `nodes` | audits of nodes: one, or those of a namespace, resident |
 //! | `audits` | audits of many nodes, compared |
 //! | `render` | a test as the objects of Kubernetes that it would be |
 //! | `opened` | a test's file |
@@ -14,6 +15,7 @@
 //! | `local` | those that are processes of this machine |
 //! | `cluster` | those that are pods |
 //! | `listen` | the workers' connections |
+//! | `random` | random bits |
 //! | `output` | files for results |
 //! | `shown` | what is printed |
 
@@ -23,9 +25,11 @@ mod cluster;
 mod install;
 mod listen;
 mod local;
+mod nodes;
 mod opened;
 mod operate;
 mod output;
+mod random;
 mod render;
 mod run;
 mod running;
@@ -39,7 +43,9 @@ fn main() -> ExitCode {
     let done = match args::from_env() {
         args::Command::Run(asked) => run::run(&asked),
         args::Command::Render(asked) => render::render(&asked),
+        args::Command::Operate(asked) if asked.audits => nodes::operate(&asked),
         args::Command::Operate(asked) => operate::operate(&asked),
+        args::Command::AuditNode(asked) => nodes::audit_node(&asked),
         args::Command::Audits(asked) => audits::compare(&asked),
         args::Command::Install(asked) => install::print_objects(&asked),
     };

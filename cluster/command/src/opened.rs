@@ -1,4 +1,4 @@
-//! A test's file: read, or refused field by field.
+//! The file of a test, or of an audit: read, or refused field by field.
 
 use crate::local::SpecFolder;
 use say::eprintln;
@@ -29,6 +29,16 @@ impl Opened {
     pub fn open(path: &Path, secrets: Option<&Path>) -> Result<Self, String> {
         let (files, text) = SpecFolder::open(path, secrets)?;
         Ok(Self { path: path.to_owned(), text, files })
+    }
+
+    /// Whether it is an audit of nodes, and no test.
+    pub fn is_audit(&self) -> bool {
+        spec::kind(&self.text).as_deref() == Some("NodeAudit")
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
     }
 
     /// The test.

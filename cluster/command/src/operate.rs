@@ -5,7 +5,7 @@ mod task;
 use crate::args::OperateArgs;
 use crate::cluster::reach;
 use crate::opened::NAMESPACE;
-use crate::run::random;
+use crate::random::random;
 use core::time::Duration;
 use cpu::Clock;
 use kubernetes::{ApiError, Client};

@@ -2,6 +2,7 @@
 
 use crate::args::RenderArgs;
 use crate::local::SpecFolder;
+use crate::nodes;
 use crate::opened::{NAMESPACE, Opened};
 use manifests::{Contents, Setting, objects, yaml};
 use say::{Failure, print};
@@ -16,6 +17,9 @@ use std::process::ExitCode;
 /// What the user is to know.
 pub fn render(asked: &RenderArgs) -> Result<ExitCode, Failure> {
     let mut opened = Opened::open(&asked.spec, None)?;
+    if opened.is_audit() {
+        return nodes::render(asked, &opened);
+    }
     let test = match opened.read() {
         Ok(test) => test,
         Err(wrong) => return Ok(opened.refuse(&wrong)),

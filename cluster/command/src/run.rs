@@ -3,8 +3,10 @@
 use crate::args::RunArgs;
 use crate::cluster::{ClusterFiles, ClusterTest, Found, Started, Starting, reach};
 use crate::local::{Machine, Need, Processes, TestFolder};
+use crate::nodes;
 use crate::opened::{NAMESPACE, Opened};
 use crate::output::Output;
+use crate::random::random;
 use crate::running::{Onlooker, Running};
 use crate::shown::{Shown, progress_line};
 use crate::workers::Workers;
@@ -15,7 +17,6 @@ use load::Interval;
 use merge::WorkerFigures;
 use messages::{TOKEN_VARIABLE, Token};
 use report::{ExitReason, interval_json};
-use rustix::rand::{GetRandomFlags, getrandom};
 use say::{Failure, eprintln};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use spec::{Arranged, ControllerPlace, FieldError, LoadTest, WorkerPlace};
@@ -35,6 +36,12 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 /// What the user is to know.
 pub fn run(asked: &RunArgs) -> Result<ExitCode, Failure> {
     let opened = Opened::open(&asked.spec, asked.secrets.as_deref())?;
+    if opened.is_audit() {
+        return nodes::run(asked, &opened);
+    }
+    if asked.reports.is_some() || asked.before.is_some() {
+        return Err(format!("--reports and --before are of audits, and {} is a test", opened.name()).into());
+    }
     let test = match opened.read() {
         Ok(test) => test,
         Err(wrong) => return Ok(opened.refuse(&wrong)),
@@ -197,14 +204,4 @@ fn resolve(test: &LoadTest) -> Result<SocketAddr, Failure> {
     let (host, port) = (test.target.host.as_str(), test.target.port);
     let found = (host, port).to_socket_addrs().map_err(|why| format!("spec.target: {host}: {why}"))?;
     Ok(found.into_iter().next().ok_or_else(|| format!("spec.target: {host} has no address"))?)
-}
-
-/// Random bits, as a secret takes.
-///
-/// # Errors
-/// If there are none.
-pub fn random() -> Result<u128, Failure> {
-    let mut bytes = [0; 16];
-    let filled = getrandom(&mut bytes, GetRandomFlags::empty()).map_err(std::io::Error::from)?;
-    if filled == bytes.len() { Ok(u128::from_ne_bytes(bytes)) } else { Err("no random bits".into()) }
 }

@@ -113,3 +113,20 @@ fn a_test_is_rendered_without_a_cluster_and_without_its_secrets() {
     }
     fs::remove_dir_all(path.parent().expect("a folder")).expect("made above");
 }
+
+const AUDIT: &str = "apiVersion: nearside.dev/v1alpha1\nkind: NodeAudit\nmetadata: {name: a}\nspec:\n";
+
+#[test]
+fn an_audit_is_refused_by_field_and_options_of_tests_are_not_of_audits() {
+    let said = refused("audit", &format!("{AUDIT}  role: database\n  evry: 3\n"));
+    assert!(said.contains("line 5: spec.role: 'database': write one of web, "), "{said}");
+    assert!(said.contains("line 6: spec.evry: there is no such field"), "{said}");
+    let path = file("audit-page", &format!("{AUDIT}  role: mixed\n"));
+    let (code, said) = run(&["run", path.to_str().expect("text"), "--local", "--html", "a.html"]);
+    assert!(code == Some(1) && said.contains("--html is of tests"), "{said}");
+    let (code, said) = run(&["render", path.to_str().expect("text")]);
+    assert!(code == Some(2) && said.contains("spec.pods.image: this is missing"), "{said}");
+    let (code, said) = run(&["render", path.to_str().expect("text"), "--image", "a:1"]);
+    assert!(code == Some(0) && said.contains("kind: Pod") && said.contains("runAsNonRoot: true"), "{said}");
+    fs::remove_dir_all(path.parent().expect("a folder")).expect("made above");
+}

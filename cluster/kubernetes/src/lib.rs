@@ -14,4 +14,4 @@ mod pods;
 
 pub use access::{Access, Credentials, FilesOfAccess, Server, ServiceAccount};
 pub use client::{ApiError, Client, Method};
-pub use pods::{Fate, fate, worker_of};
+pub use pods::{Fate, end_of, fate, worker_of};

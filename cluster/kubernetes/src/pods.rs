@@ -50,11 +50,19 @@ pub fn worker_of(pod: &Value) -> Option<u32> {
 #[must_use]
 pub fn fate(pod: &Value) -> Option<Fate> {
     let worker = worker_of(pod)?;
+    let (gone, words, may_pass) = end_of(pod)?;
+    Some(Fate { worker, gone, words, may_pass })
+}
+
+/// How what is in a pod ended, or why it does not begin; the words for people, and whether it may begin yet. Nothing
+/// while it runs, or may yet.
+#[must_use]
+pub fn end_of(pod: &Value) -> Option<(Gone, String, bool)> {
     let status = &pod["status"];
     let end = ended(status).or_else(|| evicted(pod).map(|words| (Gone::Evicted, words)));
     let may_pass = end.is_none();
     let (gone, words) = end.or_else(|| blocked(status).map(|words| (Gone::NotStarted, words)))?;
-    Some(Fate { worker, gone, words, may_pass })
+    Some((gone, words, may_pass))
 }
 
 /// How its container ended.

@@ -6,6 +6,8 @@
 //! | Job | the workers: one pod for each index, none of them started again |
 //! | Lease | the target's queue: one test after the other |
 //!
+//! An audit of nodes is a Secret for each round, and a pod for each node in it.
+//!
 //! There is no Service, for nobody connects to a worker; no Role, for a worker asks the API server nothing, and has no
 //! account there; and no NetworkPolicy, for what a namespace lets its pods connect to is not a test's to open.
 //!
@@ -13,15 +15,20 @@
 //! | --- | --- |
 //! | `objects` | the objects, and what cannot be one |
 //! | `pod` | a worker as a pod |
+//! | `auditing` | the objects of an audit of nodes |
 //! | `install` | what installs the operator |
 //! | `yaml` | objects as text |
 #![forbid(unsafe_code)]
 
+mod auditing;
 mod install;
 mod objects;
 mod pod;
 mod yaml;
 
-pub use install::{InstallSetting, install};
+pub use auditing::{
+    AuditPod, AuditSetting, NODE, ROUND, audit_labels, audit_pod_name, audit_secret_name, audit_selector, record_name,
+};
+pub use install::{InstallSetting, install, install_audits};
 pub use objects::{Contents, Manifests, Setting, lease_name, objects, test_name};
 pub use yaml::yaml;

@@ -1,7 +1,7 @@
 //! A worker as a pod: without rights, without an account, and with what it is to do on its command line.
 
 use serde_json::{Map, Value, json};
-use spec::{Amounts, ControllerPlace, LoadTest, Spread, Toleration, WorkerPlace};
+use spec::{Amounts, ControllerPlace, LoadTest, PodsSpec, Resources, Spread, Toleration, WorkerPlace};
 use std::path::Path;
 
 /// The label with a test's name.
@@ -17,7 +17,7 @@ const FOLDER: &str = "/run/nearside-test";
 const INDEX: &str = "$(JOB_COMPLETION_INDEX)";
 
 /// Files of a Secret: everybody in the pod may read them, and there is only the worker.
-const READ_ONLY: u32 = 0o444;
+pub(crate) const READ_ONLY: u32 = 0o444;
 
 /// The specification of a worker's pod; `secret` is what it reads.
 pub(crate) fn pod(test: &LoadTest, secret: &str, image: &str, has_feed: bool) -> Value {
@@ -35,18 +35,7 @@ pub(crate) fn pod(test: &LoadTest, secret: &str, image: &str, has_feed: bool) ->
         "containers": [container(test, image, has_feed)],
         "volumes": [{ "name": "test", "secret": { "secretName": secret, "defaultMode": READ_ONLY } }],
     });
-    if !spec.pull_secrets.is_empty() {
-        let names: Vec<Value> = spec.pull_secrets.iter().map(|name| json!({ "name": name })).collect();
-        pod["imagePullSecrets"] = names.into();
-    }
-    if !spec.node_selector.is_empty() {
-        let labels: Map<String, Value> =
-            spec.node_selector.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-        pod["nodeSelector"] = labels.into();
-    }
-    if !spec.tolerations.is_empty() {
-        pod["tolerations"] = spec.tolerations.iter().map(toleration).collect();
-    }
+    given(&mut pod, spec);
     let unsatisfiable = match spec.spread {
         Spread::Preferred => Some("ScheduleAnyway"),
         Spread::Required => Some("DoNotSchedule"),
@@ -63,6 +52,27 @@ pub(crate) fn pod(test: &LoadTest, secret: &str, image: &str, has_feed: bool) ->
     pod
 }
 
+/// What is said of where pods run, and how their image is had.
+pub(crate) fn given(pod: &mut Value, spec: &PodsSpec) {
+    if !spec.pull_secrets.is_empty() {
+        let names: Vec<Value> = spec.pull_secrets.iter().map(|name| json!({ "name": name })).collect();
+        pod["imagePullSecrets"] = names.into();
+    }
+    if !spec.node_selector.is_empty() {
+        let labels: Map<String, Value> =
+            spec.node_selector.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+        pod["nodeSelector"] = labels.into();
+    }
+    if !spec.tolerations.is_empty() {
+        pod["tolerations"] = spec.tolerations.iter().map(toleration).collect();
+    }
+}
+
+/// What a container asks for, and may take at most.
+pub(crate) fn container_resources(found: &Resources) -> Value {
+    json!({ "requests": amounts(&found.requests), "limits": amounts(&found.limits) })
+}
+
 fn container(test: &LoadTest, image: &str, has_feed: bool) -> Value {
     let folder = Path::new(FOLDER);
     let (requests, feed) = (folder.join("request.json"), folder.join("feed.csv"));
@@ -72,7 +82,6 @@ fn container(test: &LoadTest, image: &str, has_feed: bool) -> Value {
         requests: &requests,
         feed: has_feed.then_some(&feed),
     };
-    let asked = &test.pods.resources;
     let index = format!("{INDEX}/{}", test.workers);
     // What the file says has no meaning to the kubelet, whatever dollars it has.
     let literal = |word: String| if word == index { word } else { word.replace('$', "$$") };
@@ -83,7 +92,7 @@ fn container(test: &LoadTest, image: &str, has_feed: bool) -> Value {
         "image": image,
         "command": ["nearside"],
         "args": words,
-        "resources": { "requests": amounts(&asked.requests), "limits": amounts(&asked.limits) },
+        "resources": container_resources(&test.pods.resources),
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "readOnlyRootFilesystem": true,

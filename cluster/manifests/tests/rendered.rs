@@ -1,9 +1,12 @@
 //! Tests as objects of Kubernetes: what is in them, how they are written, and what is refused.
 
 use audit::yaml::{Node, Value as Place, documents};
-use manifests::{Contents, InstallSetting, Manifests, Setting, install, lease_name, objects, test_name, yaml};
+use manifests::{
+    AuditPod, AuditSetting, Contents, InstallSetting, Manifests, NODE, ROUND, Setting, audit_pod_name,
+    audit_secret_name, install, install_audits, lease_name, objects, record_name, test_name, yaml,
+};
 use serde_json::{Value, json};
-use spec::LoadTest;
+use spec::{LoadTest, NodeAudit};
 
 const TEST: &str = "\
 apiVersion: nearside.dev/v1alpha1
@@ -219,4 +222,93 @@ fn what_installs_the_operator_gives_it_rights_in_its_namespace_alone_and_no_more
     let text = yaml(&all.iter().collect::<Vec<&Value>>());
     let read = documents(&text).expect(&text);
     assert!(read.len() == all.len() && read.iter().zip(&all).all(|(place, value)| same(place, value)), "{text}");
+}
+
+const AUDIT: &str = "\
+apiVersion: nearside.dev/v1alpha1
+kind: NodeAudit
+metadata: {name: fleet}
+spec: {role: mixed, answerWithin: 30s, pods: {tolerations: [{operator: Exists}]}}
+";
+
+#[test]
+fn the_pod_of_an_audit_is_for_one_node_reads_its_folders_and_has_no_rights() {
+    let audit = NodeAudit::read(AUDIT).expect("an audit");
+    let setting = AuditSetting { audit: &audit, namespace: "ops", image: Some("nearside:1"), owner: Some("u-1") };
+    assert!(setting.wrong().is_empty());
+    let secret = setting.secret(("(a token)", "10.0.0.9:7000"), 77);
+    assert_eq!(secret["metadata"]["name"], audit_secret_name("fleet"));
+    assert_eq!(secret["metadata"]["annotations"][ROUND], "77");
+    assert_eq!(secret["metadata"]["ownerReferences"][0]["uid"], "u-1");
+    assert!(setting.is_of(&secret));
+    let another = NodeAudit::read(&AUDIT.replace("30s", "40s")).expect("an audit");
+    assert!(!AuditSetting { audit: &another, ..setting }.is_of(&secret), "of another audit");
+    let pod = setting.pod(AuditPod { node: "n-1", round: 77, secret: "u-2" });
+    assert_eq!(pod, setting.pod(AuditPod { node: "n-1", round: 77, secret: "u-2" }), "the same each time");
+    let metadata = &pod["metadata"];
+    assert_eq!(metadata["name"], audit_pod_name("fleet", "n-1", 77).as_str());
+    assert_eq!(
+        (&metadata["annotations"][NODE], &metadata["ownerReferences"][0]["uid"]),
+        (&json!("n-1"), &json!("u-2"))
+    );
+    assert_ne!(audit_pod_name("fleet", "n-1", 77), audit_pod_name("fleet", "n-1", 78));
+    let spec = &pod["spec"];
+    let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let only = &required["nodeSelectorTerms"][0]["matchFields"][0];
+    assert_eq!((&only["key"], &only["values"]), (&json!("metadata.name"), &json!(["n-1"])));
+    assert_eq!((&spec["restartPolicy"], &spec["automountServiceAccountToken"]), (&json!("Never"), &json!(false)));
+    assert_eq!((&spec["activeDeadlineSeconds"], &spec["hostNetwork"]), (&json!(90), &json!(true)));
+    assert!(spec["hostPID"].is_null() && spec["hostIPC"].is_null());
+    assert_eq!(spec["securityContext"]["runAsNonRoot"], true);
+    let container = &spec["containers"][0];
+    let context = &container["securityContext"];
+    assert_eq!(
+        (&context["capabilities"], &context["readOnlyRootFilesystem"]),
+        (&json!({ "drop": ["ALL"] }), &json!(true))
+    );
+    assert!(context["privileged"].is_null() && context["allowPrivilegeEscalation"] == false);
+    let mounts = container["volumeMounts"].as_array().expect("a list");
+    assert!(mounts.iter().all(|one| one["readOnly"] == true), "{mounts:?}");
+    let paths = spec["volumes"].as_array().expect("a list").iter().filter_map(|one| one["hostPath"]["path"].as_str());
+    assert_eq!(paths.collect::<Vec<_>>(), ["/proc", "/sys", "/etc", "/usr/lib"]);
+    // Names of what is kept say whose it is, and are never too long, nor another's.
+    assert_eq!(record_name("fleet", "n-1"), "nearside-fleet.n-1");
+    assert!(record_name("fleet", &"n".repeat(253)).len() <= 253);
+    assert_ne!(record_name("a", "b-c"), record_name("a-b", "c"));
+}
+
+#[test]
+fn an_audit_without_an_image_or_of_another_namespace_is_refused() {
+    let audit = NodeAudit::read(&AUDIT.replace("name: fleet", "name: fleet, namespace: shop")).expect("an audit");
+    let wrong = AuditSetting { audit: &audit, namespace: "ops", image: None, owner: None }.wrong();
+    let told: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("metadata.namespace: the audit belongs to shop"), "{told:?}");
+    assert!(told[1].contains("spec.pods.image: this is missing"), "{told:?}");
+}
+
+#[test]
+fn the_operator_of_audits_may_list_nodes_and_has_all_else_in_its_namespace() {
+    let all = install_audits(InstallSetting { namespace: "ops", image: "nearside:1" });
+    let of = |kind: &str| all.iter().find(|one| one["kind"] == kind).unwrap_or_else(|| panic!("{kind}"));
+    assert_eq!(of("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
+    let crd = of("CustomResourceDefinition");
+    assert_eq!(crd["metadata"]["name"], "nodeaudits.nearside.dev");
+    let rules = json!([{ "apiGroups": [""], "resources": ["nodes"], "verbs": ["list"] }]);
+    assert_eq!(of("ClusterRole")["rules"], rules);
+    assert_eq!(of("ClusterRoleBinding")["roleRef"]["name"], of("ClusterRole")["metadata"]["name"]);
+    let may = |resource: &str| {
+        let rules = of("Role")["rules"].as_array().expect("a list");
+        rules.iter().find(|rule| rule["resources"][0] == resource).map(|rule| rule["verbs"].clone()).unwrap_or_default()
+    };
+    assert_eq!(may("secrets"), json!(["get", "create", "delete"]));
+    assert_eq!(may("pods"), json!(["list", "create", "delete"]));
+    let pod = &of("Deployment")["spec"]["template"]["spec"];
+    assert_eq!(pod["containers"][0]["command"], json!(["nearside", "cluster", "operate", "--audits"]));
+    assert!(pod["hostNetwork"].is_null() && pod["securityContext"]["runAsNonRoot"] == true);
+    // And the operator of tests has seen nothing of that.
+    let tests = install(InstallSetting { namespace: "ops", image: "nearside:1" });
+    assert!(!tests.iter().any(|one| one["kind"] == "ClusterRole"));
+    let namespace = tests.iter().find(|one| one["kind"] == "Namespace").expect("it");
+    assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
 }

@@ -1,5 +1,6 @@
 //! The questions.
 
+use crate::leading::LeaseAsks;
 use crate::moment::written;
 use kubernetes::Method;
 use reconcile::Call;
@@ -9,19 +10,17 @@ use spec::{POD_PREFIX, VERSION};
 /// Whose fields they are (server-side apply).
 const MANAGER: &str = "nearside-operator";
 
-/// The Lease of whichever operator is the one of its namespace.
+/// The Lease of whichever operator of tests is the one of its namespace.
 const LEASE: &str = "nearside-operator";
 
 /// What Jobs of tests are known by (`app.kubernetes.io/managed-by=nearside-cluster`).
 const OF_TESTS: &str = "app.kubernetes.io%2Fmanaged-by%3Dnearside-cluster";
 
-/// How long a holder that does not count has it, in seconds.
-const HELD_FOR: u32 = 15;
-
 /// The questions of one namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Asks {
     namespace: String,
+    pub lease: LeaseAsks,
 }
 
 /// A test, as questions name it.
@@ -42,25 +41,7 @@ pub(crate) struct Happened {
 
 impl Asks {
     pub fn new(namespace: &str) -> Self {
-        Self { namespace: namespace.to_owned() }
-    }
-
-    pub fn see_lease(&self) -> Call {
-        call(Method::Get, format!("{}/{LEASE}", self.leases()), None)
-    }
-
-    pub fn make_lease(&self, holder: &str) -> Call {
-        let lease = json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": { "name": LEASE, "namespace": self.namespace },
-            "spec": { "holderIdentity": holder, "leaseDurationSeconds": HELD_FOR },
-        });
-        call(Method::Post, self.leases(), Some(lease))
-    }
-
-    pub fn put_lease(&self, lease: &Value) -> Call {
-        call(Method::Put, format!("{}/{LEASE}", self.leases()), Some(lease.clone()))
+        Self { namespace: namespace.to_owned(), lease: LeaseAsks::new(namespace, LEASE) }
     }
 
     pub fn list(&self) -> Call {
@@ -120,33 +101,8 @@ impl Asks {
 
     /// Its name says what happened to whom, so that it is there once.
     pub fn tell_event(&self, test: Named<'_>, happened: &Happened) -> Call {
-        let Happened { reason, message, is_warning, unix } = happened;
-        let time = written(*unix);
-        let object = json!({
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {
-                "name": format!("{}.{}.{}", test.name, test.uid, reason.to_ascii_lowercase()),
-                "namespace": self.namespace,
-            },
-            "involvedObject": {
-                "apiVersion": VERSION,
-                "kind": "LoadTest",
-                "name": test.name,
-                "namespace": self.namespace,
-                "uid": test.uid,
-            },
-            "type": if *is_warning { "Warning" } else { "Normal" },
-            "reason": reason,
-            "message": message,
-            "firstTimestamp": time,
-            "lastTimestamp": time,
-            "count": 1,
-            "source": { "component": MANAGER },
-            "reportingComponent": MANAGER,
-            "reportingInstance": MANAGER,
-        });
-        call(Method::Post, format!("/api/v1/namespaces/{}/events", self.namespace), Some(object))
+        let name = format!("{}.{}.{}", test.name, test.uid, happened.reason.to_ascii_lowercase());
+        event(&self.namespace, ("LoadTest", test), (name, MANAGER), happened)
     }
 
     /// All Jobs of tests in this namespace: those of objects, and those that `nearside cluster run` made.
@@ -164,10 +120,6 @@ impl Asks {
 
     fn tests(&self) -> String {
         format!("/apis/{VERSION}/namespaces/{}/loadtests", self.namespace)
-    }
-
-    fn leases(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
 
     fn jobs(&self) -> String {
@@ -190,6 +142,35 @@ fn owner(test: Named<'_>) -> Value {
     json!({ "apiVersion": VERSION, "kind": "LoadTest", "name": test.name, "uid": test.uid, "controller": true })
 }
 
-fn call(method: Method, path: String, object: Option<Value>) -> Call {
+/// The event of this name, by this component, that something happened to an object of this kind.
+pub(crate) fn event(
+    namespace: &str,
+    (kind, of): (&str, Named<'_>),
+    (name, component): (String, &str),
+    happened: &Happened,
+) -> Call {
+    let Happened { reason, message, is_warning, unix } = happened;
+    let time = written(*unix);
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": { "name": name, "namespace": namespace },
+        "involvedObject": {
+            "apiVersion": VERSION, "kind": kind, "name": of.name, "namespace": namespace, "uid": of.uid,
+        },
+        "type": if *is_warning { "Warning" } else { "Normal" },
+        "reason": reason,
+        "message": message,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+        "source": { "component": component },
+        "reportingComponent": component,
+        "reportingInstance": component,
+    });
+    call(Method::Post, format!("/api/v1/namespaces/{namespace}/events"), Some(object))
+}
+
+pub(crate) fn call(method: Method, path: String, object: Option<Value>) -> Call {
     Call { method, path, object }
 }

@@ -1,10 +1,9 @@
 //! Which of several operators of a namespace is the one: whoever holds a Lease, as a target's is held.
 
-use crate::asks::Asks;
 use core::time::Duration;
-use kubernetes::ApiError;
+use kubernetes::{ApiError, Method};
 use reconcile::{Call, LeaseStep, LeaseWaiting, left, renewed};
-use serde_json::Value;
+use serde_json::{Value, json};
 use wire::Time;
 
 /// How often whoever waits looks.
@@ -19,6 +18,58 @@ const HELD_FOR: Duration = Duration::from_secs(10);
 /// Before a question without an answer is asked again.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How long a holder that does not count has it, in seconds.
+const LEFT_AFTER: u32 = 15;
+
+/// The questions of one Lease.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseAsks {
+    namespace: String,
+    name: String,
+}
+
+impl LeaseAsks {
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    fn see(&self) -> Call {
+        Call { method: Method::Get, path: self.path(), object: None }
+    }
+
+    fn make(&self, holder: &str) -> Call {
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": { "name": self.name, "namespace": self.namespace },
+            "spec": { "holderIdentity": holder, "leaseDurationSeconds": LEFT_AFTER },
+        });
+        Call { method: Method::Post, path: self.all(), object: Some(lease) }
+    }
+
+    fn put(&self, lease: &Value) -> Call {
+        Call { method: Method::Put, path: self.path(), object: Some(lease.clone()) }
+    }
+
+    /// What is deleted is what was seen: another may have taken it since.
+    fn delete(&self, lease: &Value) -> Call {
+        let metadata = &lease["metadata"];
+        let mut call = Call::deletion(self.path(), metadata["uid"].as_str().unwrap_or_default());
+        if let Some(options) = &mut call.object {
+            options["preconditions"]["resourceVersion"] = metadata["resourceVersion"].clone();
+        }
+        call
+    }
+
+    fn all(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
+    }
+
+    fn path(&self) -> String {
+        format!("{}/{}", self.all(), self.name)
+    }
+}
+
 /// What is asked next of the Lease.
 #[derive(Clone, PartialEq, Debug)]
 enum LeadStep {
@@ -31,6 +82,8 @@ enum LeadStep {
     /// It is to be the next one's.
     SeeLeft,
     Leave(Value),
+    /// It is of no use to anybody any more.
+    Delete(Value),
     Over,
 }
 
@@ -46,6 +99,8 @@ pub(crate) struct Leading {
     asked_at: Time,
     /// Until when nobody else can be the one.
     held_until: Time,
+    /// Whether the Lease goes with whoever holds it.
+    is_own: bool,
     /// Another was told of.
     pub told: Option<String>,
 }
@@ -53,7 +108,13 @@ pub(crate) struct Leading {
 impl Leading {
     pub fn new(holder: String, now: Time) -> Self {
         let (step, waiting) = (LeadStep::See, LeaseWaiting::default());
-        Self { holder, step, due: now, waiting, is_held: false, asked_at: now, held_until: now, told: None }
+        let is_own = false;
+        Self { holder, step, due: now, waiting, is_held: false, asked_at: now, held_until: now, is_own, told: None }
+    }
+
+    /// The same of a Lease that is deleted when it is left.
+    pub fn own(holder: String, now: Time) -> Self {
+        Self { is_own: true, ..Self::new(holder, now) }
     }
 
     /// Whether it is the one, as far as it knows.
@@ -82,12 +143,13 @@ impl Leading {
         }
     }
 
-    pub fn call(&mut self, asks: &Asks, now: Time) -> Option<Call> {
+    pub fn call(&mut self, asks: &LeaseAsks, now: Time) -> Option<Call> {
         self.asked_at = now;
         Some(match &self.step {
-            LeadStep::See | LeadStep::Held | LeadStep::SeeLeft => asks.see_lease(),
-            LeadStep::Make => asks.make_lease(&self.holder),
-            LeadStep::Take(lease) | LeadStep::Renew(lease) | LeadStep::Leave(lease) => asks.put_lease(lease),
+            LeadStep::See | LeadStep::Held | LeadStep::SeeLeft => asks.see(),
+            LeadStep::Make => asks.make(&self.holder),
+            LeadStep::Take(lease) | LeadStep::Renew(lease) | LeadStep::Leave(lease) => asks.put(lease),
+            LeadStep::Delete(lease) => asks.delete(lease),
             LeadStep::Over => return None,
         })
     }
@@ -125,14 +187,17 @@ impl Leading {
             (LeadStep::Renew(_), Ok(_)) => self.hold(now),
             (LeadStep::Held | LeadStep::Renew(_), Err(_)) => self.go(LeadStep::Held, now + PAUSE),
             (LeadStep::SeeLeft, Ok(found)) => match left(&found, &self.holder) {
+                Some(_) if self.is_own => self.go(LeadStep::Delete(found), now),
                 Some(free) => self.go(LeadStep::Leave(free), now),
                 None => self.lose(),
             },
             // It may be this one's still: that is to be seen. Whoever leaves has no time for ever.
-            (LeadStep::SeeLeft | LeadStep::Leave(_), Err(why)) if why.may_pass() || why.is_conflict() => {
+            (LeadStep::SeeLeft | LeadStep::Leave(_) | LeadStep::Delete(_), Err(why))
+                if why.may_pass() || why.is_conflict() =>
+            {
                 self.go(LeadStep::SeeLeft, now + PAUSE);
             }
-            (LeadStep::SeeLeft | LeadStep::Leave(_), _) => self.lose(),
+            (LeadStep::SeeLeft | LeadStep::Leave(_) | LeadStep::Delete(_), _) => self.lose(),
             (LeadStep::Over, _) => {}
         }
         false

@@ -9,18 +9,32 @@
 //! | `leading` | which of several operators is the one |
 //! | `asks` | the questions |
 //! | `moment` | times as objects have them |
+//! | `auditor` | the same of audits of nodes: audits and nodes are listed, rounds are run, told of and forgotten |
+//! | `rounds` | one audit: its rounds, and what is asked for them |
+//! | `members` | the nodes of an audit, and how far each is in a round |
+//! | `nodes` | which nodes an audit is of, and which can answer |
+//! | `audit_status` | what an audit came to, and what is told of it |
+//! | `audit_asks` | the questions of audits |
 //!
 //! Nothing is kept that cannot be asked for again: what a test came to is in its status, what it made is found by its
 //! name, and who runs it goes on with that (`reconcile`). So an operator may die between any two answers.
 #![forbid(unsafe_code)]
 
 mod asks;
+mod audit_asks;
+mod audit_status;
+mod auditor;
 mod entry;
 mod leading;
 mod machine;
+mod members;
 mod moment;
+mod nodes;
+mod rounds;
 mod status;
 
+pub use audit_status::{AuditOutcome, NodeFailure};
+pub use auditor::{AuditOrder, Auditor};
 pub use machine::{Operator, Order, Watched};
 pub use moment::Moment;
 pub use status::{Ending, Figures, Note, Verdict};

@@ -129,7 +129,7 @@ impl Operator {
             return None;
         }
         if now >= self.leading.due() {
-            let call = self.leading.call(&self.asks, now)?;
+            let call = self.leading.call(&self.asks.lease, now)?;
             self.asked = Some(Asked::Lease);
             return Some(call);
         }

@@ -41,7 +41,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) const fn word(self) -> &'static str {
+    /// As it is written.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Pass => "pass",
             Self::Fail => "fail",

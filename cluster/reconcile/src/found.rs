@@ -19,7 +19,8 @@ pub struct Meeting {
 
 impl Meeting {
     /// What a Secret says to workers, if it does.
-    pub(crate) fn read(secret: &Value) -> Option<Self> {
+    #[must_use]
+    pub fn read(secret: &Value) -> Option<Self> {
         let token = Token::read(&of_secret(secret, TOKEN_FILE)?)?;
         Some(Self { token, controller: of_secret(secret, CONTROLLER_FILE)? })
     }

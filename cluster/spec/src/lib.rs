@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | `test` | the types |
 //! | `read` | from a file to them |
+//! | `node_audit` | an audit of the nodes of a cluster, in the same way |
 //! | `pods` | what its workers are as pods |
 //! | `fields` | fields of a map: each known, each there once, each with its place |
 //! | `values` | what stands in one |
@@ -29,6 +30,7 @@
 
 mod arranged;
 mod fields;
+mod node_audit;
 mod pods;
 mod read;
 mod schema;
@@ -37,9 +39,10 @@ mod values;
 
 pub use arranged::{Arranged, ControllerPlace, Files, WorkerPlace};
 pub use fields::FieldError;
+pub use node_audit::{Expectation, NodeAudit, kind};
 pub use pods::image;
 pub use read::{POD_PREFIX, SPEC_LIMIT, VERSION};
-pub use schema::schema;
+pub use schema::{audit_schema, schema};
 pub use test::{
     Amounts, FieldValue, LoadTest, PodsSpec, RequestSpec, Resources, SecretKey, Span, Spread, TargetSpec, Toleration,
     WORKERS_LIMIT, memory_of_worker,

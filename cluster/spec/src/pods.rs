@@ -11,17 +11,12 @@ pub(crate) const LIST_LIMIT: usize = 64;
 /// The longest name of an image: that of a registry, a path, and a digest.
 pub(crate) const IMAGE_LIMIT: usize = 512;
 
-/// Reads `pods`; a worker has so many threads and takes so much memory.
+/// Reads `pods` of a test; a worker has so many threads and takes so much memory.
 pub(crate) fn pods(outer: &mut Fields<'_>, threads: u32, memory: u64) -> PodsSpec {
     let mut found = PodsSpec::default();
     if let Some(node) = outer.node("pods") {
         let mut fields = Fields::new("spec.pods", node);
-        found.image = fields.value("image", image);
-        found.pull = fields.value("imagePullPolicy", |text| one_of(text, &["Always", "IfNotPresent", "Never"]));
-        found.pull_secrets = names(&mut fields);
-        found.resources = resources(&mut fields, memory);
-        found.node_selector = node_selector(&mut fields);
-        found.tolerations = tolerations(&mut fields);
+        common(&mut found, &mut fields, memory);
         let spread = fields.value("spread", |text| match text {
             "preferred" => Ok(Spread::Preferred),
             "required" => Ok(Spread::Required),
@@ -29,14 +24,37 @@ pub(crate) fn pods(outer: &mut Fields<'_>, threads: u32, memory: u64) -> PodsSpe
             _ => Err("write preferred, required or none".to_owned()),
         });
         found.spread = spread.unwrap_or_default();
-        found.user = fields.value("runAsUser", |text| match count_or_zero(text)? {
-            0 => Err("a worker needs no rights: take a user above 0".to_owned()),
-            user => Ok(user),
-        });
         outer.take_wrong(fields.end());
     }
-    found.complete(threads, memory);
+    found.complete(u64::from(threads) * 1_000, memory);
     found
+}
+
+/// Reads `pods` of an audit, of which each node has one: they are not spread. One takes so much of a core, in
+/// thousandths, and so much memory.
+pub(crate) fn audit_pods(outer: &mut Fields<'_>, cpu_milli: u64, memory: u64) -> PodsSpec {
+    let mut found = PodsSpec::default();
+    if let Some(node) = outer.node("pods") {
+        let mut fields = Fields::new("spec.pods", node);
+        common(&mut found, &mut fields, memory);
+        outer.take_wrong(fields.end());
+    }
+    found.complete(cpu_milli, memory);
+    found
+}
+
+/// What pods of both kinds have; one takes so much memory.
+fn common(found: &mut PodsSpec, fields: &mut Fields<'_>, memory: u64) {
+    found.image = fields.value("image", image);
+    found.pull = fields.value("imagePullPolicy", |text| one_of(text, &["Always", "IfNotPresent", "Never"]));
+    found.pull_secrets = names(fields);
+    found.resources = resources(fields, memory);
+    found.node_selector = node_selector(fields);
+    found.tolerations = tolerations(fields);
+    found.user = fields.value("runAsUser", |text| match count_or_zero(text)? {
+        0 => Err("such a pod needs no rights: take a user above 0".to_owned()),
+        user => Ok(user),
+    });
 }
 
 fn one_of(text: &str, known: &[&str]) -> Result<String, String> {
@@ -84,7 +102,7 @@ fn resources(outer: &mut Fields<'_>, memory: u64) -> Resources {
         let mut inner = Fields::new(&format!("spec.pods.resources.{field}"), node);
         let cpu_milli = inner.value("cpu", cpu);
         let memory = inner.value("memory", |text| match bytes(text)? {
-            found if found < memory => Err(format!("a worker of this test takes {} Mi", memory.div_ceil(1 << 20))),
+            found if found < memory => Err(format!("such a pod takes {} Mi", memory.div_ceil(1 << 20))),
             found => Ok(found),
         });
         fields.take_wrong(inner.end());

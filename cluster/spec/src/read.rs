@@ -38,31 +38,10 @@ impl LoadTest {
     /// # Errors
     /// All that is wrong with it, each with its field.
     pub fn read(text: &str) -> Result<Self, Vec<FieldError>> {
-        let whole = |line: usize, why: String| vec![FieldError { field: String::new(), line, why }];
-        if text.len() > SPEC_LIMIT {
-            return Err(whole(0, format!("this is longer than {} KiB", SPEC_LIMIT >> 10)));
-        }
-        let found = documents(text).map_err(|why| whole(why.line, why.why))?;
-        let [document] = &found[..] else {
-            let several = found.get(1).map_or(0, |second| second.line);
-            return Err(whole(several, format!("this is to be one LoadTest, and there are {}", found.len())));
-        };
+        let document = &one_document(text, "LoadTest")?;
         let mut fields = Fields::new("", document);
-        fields.needed("apiVersion", |text| if text == VERSION { Ok(()) } else { Err(format!("write {VERSION}")) });
-        fields.needed("kind", |text| if text == "LoadTest" { Ok(()) } else { Err("write LoadTest".to_owned()) });
-        let name = fields.node("metadata").and_then(|node| metadata(&mut fields, node));
-        if fields.node("metadata").is_none() {
-            fields.refuse("metadata", "this is missing: it has the name");
-        }
-        // What a cluster says of it is no part of it.
-        fields.ignore(&["status"]);
-        let test = match fields.node("spec") {
-            Some(node) => spec(&mut fields, node),
-            None => {
-                fields.refuse("spec", "this is missing");
-                None
-            }
-        };
+        let name = head(&mut fields, "LoadTest");
+        let test = body(&mut fields).and_then(|node| spec(&mut fields, node));
         if let (Some((name, _)), Some(test)) = (&name, &test)
             && let Some(most) = longest_name(test.workers).filter(|most| name.len() > *most)
         {
@@ -86,6 +65,40 @@ impl LoadTest {
     }
 }
 
+/// The one document of a file, which is to be of this kind.
+pub(crate) fn one_document(text: &str, kind: &str) -> Result<Node, Vec<FieldError>> {
+    let whole = |line: usize, why: String| vec![FieldError { field: String::new(), line, why }];
+    if text.len() > SPEC_LIMIT {
+        return Err(whole(0, format!("this is longer than {} KiB", SPEC_LIMIT >> 10)));
+    }
+    let mut found = documents(text).map_err(|why| whole(why.line, why.why))?;
+    let (count, second) = (found.len(), found.get(1).map_or(0, |second| second.line));
+    let only = if count == 1 { found.pop() } else { None };
+    only.ok_or_else(|| whole(second, format!("this is to be one {kind}, and there are {count}")))
+}
+
+/// Reads version, kind and metadata; answers the name, and the namespace where one is said.
+pub(crate) fn head(fields: &mut Fields<'_>, kind: &str) -> Option<(String, Option<String>)> {
+    fields.needed("apiVersion", |text| if text == VERSION { Ok(()) } else { Err(format!("write {VERSION}")) });
+    fields.needed("kind", |text| if text == kind { Ok(()) } else { Err(format!("write {kind}")) });
+    let name = fields.node("metadata").and_then(|node| metadata(fields, node));
+    if fields.node("metadata").is_none() {
+        fields.refuse("metadata", "this is missing: it has the name");
+    }
+    // What a cluster says of it is no part of it.
+    fields.ignore(&["status"]);
+    name
+}
+
+/// What is asked for, which is to be there.
+pub(crate) fn body<'a>(fields: &mut Fields<'a>) -> Option<&'a Node> {
+    let node = fields.node("spec");
+    if node.is_none() {
+        fields.refuse("spec", "this is missing");
+    }
+    node
+}
+
 /// The most letters of a test's name, so that its pods' are labels of DNS (RFC 1123 section 2.1).
 fn longest_name(workers: u32) -> Option<usize> {
     let number = workers.checked_sub(1)?.to_string().len();
@@ -93,7 +106,7 @@ fn longest_name(workers: u32) -> Option<usize> {
 }
 
 /// The line of each field.
-fn note_lines(node: &Node, path: String, lines: &mut Vec<(String, usize)>) {
+pub(crate) fn note_lines(node: &Node, path: String, lines: &mut Vec<(String, usize)>) {
     for (name, below) in node.map() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         note_lines(below, path, lines);
@@ -222,7 +235,7 @@ fn arrival(fields: &mut Fields<'_>, workers: Option<u32>) -> Option<Arrival> {
 }
 
 /// A time between two others.
-fn bounded(found: Span, least: &str, most: &str) -> Result<Span, String> {
+pub(crate) fn bounded(found: Span, least: &str, most: &str) -> Result<Span, String> {
     let bound = |text: &str| span(text).map(|span| span.time);
     let fits = (bound(least)?..=bound(most)?).contains(&found.time);
     if fits { Ok(found) } else { Err(format!("this is from {least} to {most}")) }

@@ -1,9 +1,11 @@
 //! A test as the API server checks it before there is an object: the fields that are read (`read`, `pods`), as a
 //! structural schema with rules in CEL. What it cannot say is refused by whoever reads the object.
 
+use crate::node_audit::{AUDIT_NAME_LIMIT, Expectation, HISTORY_LIMIT, PARALLEL_LIMIT};
 use crate::pods::{IMAGE_LIMIT, LIST_LIMIT};
 use crate::read::{HEADERS_LIMIT, LABEL_LIMIT, POD_PREFIX, THREADS_LIMIT, TTL_LIMIT};
 use crate::test::WORKERS_LIMIT;
+use audit::Role;
 use load::{CONNECTIONS_LIMIT, OBJECTIVES_LIMIT};
 use serde_json::{Map, Value, json};
 
@@ -70,7 +72,7 @@ fn spec() -> Value {
                 number("How long the test stays when it is over [until it is deleted].", 0, TTL_LIMIT),
             ),
             ("request", request()),
-            ("pods", pods()),
+            ("pods", pods("What workers are as pods.", true)),
         ],
         &["target", "workers"],
     );
@@ -146,7 +148,68 @@ fn from_secret() -> Value {
     object("Where it comes from.", [("secretKeyRef", key)], &["secretKeyRef"])
 }
 
-fn pods() -> Value {
+/// The schema of a NodeAudit (`openAPIV3Schema` of a CustomResourceDefinition), but for its status.
+#[must_use]
+pub fn audit_schema() -> Value {
+    let mut spec = object(
+        "What nodes are judged for, when, and which.",
+        [
+            ("role", one_of("What the nodes are for [web-kernel].", &Role::ALL.map(Role::name))),
+            ("every", span("From the beginning of a round to that of the next: 1m to 168h [one round alone].")),
+            ("parallelism", number("Pods at one time [50].", 1, PARALLEL_LIMIT)),
+            ("answerWithin", span("How long a node has to answer: 5s to 1h [60s].")),
+            (
+                "expect",
+                list(
+                    "What is to be so of all nodes.",
+                    Expectation::ALL.len() as u32,
+                    one_of("One of it.", &Expectation::ALL.map(Expectation::word)),
+                ),
+            ),
+            ("historyLimit", number("How many changes are kept of a node: the latest [100].", 0, HISTORY_LIMIT)),
+            (
+                "ttlSecondsAfterFinished",
+                number("How long the audit stays when it is over [until it is deleted].", 0, TTL_LIMIT),
+            ),
+            ("pods", pods("What its pods are, of which each node has one.", false)),
+        ],
+        &[],
+    );
+    spec["x-kubernetes-validations"] = json!([
+        rule("self == oldSelf", "an audit does not change: delete it, or make one of another name"),
+        rule(
+            "!(has(self.every) && has(self.ttlSecondsAfterFinished))",
+            "with every it is never over: leave ttlSecondsAfterFinished out",
+        ),
+        rule(
+            "!has(self.every) || (duration(self.every) >= duration('1m') && duration(self.every) <= duration('168h'))",
+            "every is from 1m to 168h",
+        ),
+        rule(
+            "!has(self.answerWithin) || (duration(self.answerWithin) >= duration('5s') && \
+             duration(self.answerWithin) <= duration('1h'))",
+            "answerWithin is from 5s to 1h",
+        ),
+    ]);
+    let mut whole = object(
+        "An audit of the nodes of a cluster.",
+        [
+            ("apiVersion", json!({ "type": "string" })),
+            ("kind", json!({ "type": "string" })),
+            ("metadata", json!({ "type": "object" })),
+            ("spec", spec),
+        ],
+        &["spec"],
+    );
+    whole["x-kubernetes-validations"] = json!([rule(
+        &format!("size(self.metadata.name) <= {AUDIT_NAME_LIMIT}"),
+        &format!("names of its pods begin with it: {AUDIT_NAME_LIMIT} letters at most"),
+    )]);
+    whole
+}
+
+/// What pods are; those of a test may be spread over nodes.
+fn pods(words: &str, is_spread: bool) -> Value {
     let amounts = |words: &str| {
         let cpu = amount("Cores: 2, 500m.");
         object(words, [("cpu", cpu), ("memory", amount("Bytes: 256Mi."))], &[])
@@ -169,8 +232,8 @@ fn pods() -> Value {
         "maxProperties": LIST_LIMIT,
         "additionalProperties": { "type": "string", "maxLength": 63 },
     });
-    object(
-        "What workers are as pods.",
+    let mut pods = object(
+        words,
         [
             (
                 "image",
@@ -184,15 +247,18 @@ fn pods() -> Value {
             ("imagePullSecrets", list("As a pod has them.", LIST_LIMIT as u32, secret)),
             (
                 "resources",
-                object("Of each worker.", [("requests", amounts("Asked for.")), ("limits", amounts("At most."))], &[]),
+                object("Of each pod.", [("requests", amounts("Asked for.")), ("limits", amounts("At most."))], &[]),
             ),
             ("nodeSelector", selector),
             ("tolerations", list("As a pod has them.", LIST_LIMIT as u32, toleration)),
-            ("spread", one_of("Over nodes [preferred].", &["preferred", "required", "none"])),
             ("runAsUser", number("The user, where the image does not say one by its number.", 1, i32::MAX as u32)),
         ],
         &[],
-    )
+    );
+    if is_spread {
+        pods["properties"]["spread"] = one_of("Over nodes [preferred].", &["preferred", "required", "none"]);
+    }
+    pods
 }
 
 fn object<const N: usize>(words: &str, fields: [(&str, Value); N], needed: &[&str]) -> Value {

@@ -141,11 +141,11 @@ pub enum Spread {
 }
 
 impl PodsSpec {
-    /// What is not said: whole cores for the threads of a worker, and the memory that it takes, which is also the
-    /// most that it gets.
-    pub(crate) fn complete(&mut self, threads: u32, memory: u64) {
+    /// What is not said: the thousandths of a core and the memory that a pod takes, which is also the most memory that
+    /// it gets.
+    pub(crate) fn complete(&mut self, cpu_milli: u64, memory: u64) {
         let Resources { requests, limits } = &mut self.resources;
-        let cpu = requests.cpu_milli.or(limits.cpu_milli).unwrap_or(u64::from(threads) * 1_000);
+        let cpu = requests.cpu_milli.or(limits.cpu_milli).unwrap_or(cpu_milli);
         let memory = requests.memory.or(limits.memory).unwrap_or(memory);
         (requests.cpu_milli, requests.memory) = (Some(cpu), Some(memory));
         limits.memory = limits.memory.or(Some(memory));

@@ -161,7 +161,10 @@ impl Beginning<'_> {
 }
 
 /// Listens where workers look for their controller, and says where that is: as it is said, or at an own address.
-fn listen(found: Found<'_>, own: IpAddr) -> Result<(TcpListener, String), String> {
+///
+/// # Errors
+/// If nobody can be found there, or somebody else listens.
+pub fn listen(found: Found<'_>, own: IpAddr) -> Result<(TcpListener, String), String> {
     let port = match found {
         Found::Own if own.is_loopback() => {
             let why = "the cluster is asked through this machine itself: --address HOST:PORT says where pods find it";
@@ -180,7 +183,10 @@ fn listen(found: Found<'_>, own: IpAddr) -> Result<(TcpListener, String), String
 }
 
 /// The same where workers look for an earlier controller already.
-fn listen_again(place: &str, found: Found<'_>, own: IpAddr) -> Result<(TcpListener, String), String> {
+///
+/// # Errors
+/// As [`listen`], or if this process is elsewhere.
+pub fn listen_again(place: &str, found: Found<'_>, own: IpAddr) -> Result<(TcpListener, String), String> {
     // An address that this process has said to be its own was another's.
     let theirs = place.parse::<SocketAddr>().map(|theirs| theirs.ip());
     if matches!(found, Found::Own) && theirs.is_ok_and(|theirs| theirs != own) {

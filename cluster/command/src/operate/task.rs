@@ -1,7 +1,7 @@
 //! One test of an operator, from its object to what it came to: as `nearside cluster run` runs it, told by notes.
 
 use crate::cluster::{ClusterTest, Found, Started, Starting, reach, secret_of};
-use crate::run::random;
+use crate::random::random;
 use crate::running::{Onlooker, Running};
 use crate::shown::{Shown, Weighed};
 use crate::workers::Workers;

@@ -39,6 +39,8 @@ struct State {
     objects: BTreeMap<String, Value>,
     pods: BTreeMap<u32, Option<Child>>,
     scripts: BTreeMap<u32, Script>,
+    /// Pods that were made by themselves, by their paths: each has one, unless its node is silent.
+    bare: BTreeMap<String, Child>,
     version: u64,
     /// What happened to tests, each with its version.
     history: Vec<(u64, &'static str, Value)>,
@@ -55,6 +57,7 @@ impl ApiServer {
             objects: BTreeMap::new(),
             pods: BTreeMap::new(),
             scripts: scripts.iter().copied().collect(),
+            bare: BTreeMap::new(),
             version: 0,
             history: Vec::new(),
             asked: 0,
@@ -180,7 +183,16 @@ fn refusal(reason: &str) -> Value {
 
 impl State {
     fn answer(&mut self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        if path.starts_with("/api/v1/nodes?") {
+            return (200, self.list("nodes"));
+        }
         let Some((_, path)) = path.split_once("/namespaces/load/") else { return (403, refusal("Forbidden")) };
+        if let Some(kind) = ["nodeaudits", "configmaps", "pods"].into_iter().find(|kind| is_list(path, kind))
+            && method == "GET"
+        {
+            self.see_bare();
+            return (200, self.list(kind));
+        }
         if let Some(selector) = path.strip_prefix("pods?labelSelector=") {
             let uid = selector.strip_prefix("batch.kubernetes.io%2Fcontroller-uid%3D").expect("by their Job's number");
             assert!(self.objects.get("jobs/nearside-pods").is_none_or(|job| job["metadata"]["uid"] == uid));
@@ -209,6 +221,7 @@ impl State {
                 }
                 let made = self.stamped(body);
                 self.insert(&path, made.clone());
+                self.start_bare(&path, &made);
                 return (201, made);
             }
             "PUT" => {
@@ -282,9 +295,12 @@ impl State {
 
     fn delete(&mut self, path: &str) -> Option<Value> {
         let gone = self.objects.remove(path)?;
+        self.end_bare(path);
         if gone["kind"] == "LoadTest" {
             self.version += 1;
             self.history.push((self.version, "DELETED", gone.clone()));
+        }
+        if gone["kind"] != "Job" {
             let uid = &gone["metadata"]["uid"];
             let is_owned = |one: &Value| one["metadata"]["ownerReferences"][0]["uid"] == *uid;
             let owned = self.objects.iter().filter(|(_, one)| is_owned(one)).map(|(path, _)| path.clone());
@@ -301,6 +317,55 @@ impl State {
             self.objects.retain(|_, object| object["metadata"]["ownerReferences"][0]["uid"] != uid);
         }
         Some(gone)
+    }
+
+    fn list(&self, kind: &str) -> Value {
+        let below = self.objects.range(format!("{kind}/")..format!("{kind}0"));
+        let version = json!({ "resourceVersion": self.version.to_string() });
+        json!({ "kind": "List", "metadata": version, "items": below.map(|(_, one)| one).collect::<Vec<&Value>>() })
+    }
+
+    /// Starts a pod that was made by itself, if it is one, and its node is not silent.
+    fn start_bare(&mut self, path: &str, pod: &Value) {
+        let node = pod["metadata"]["annotations"]["nearside.dev/node"].as_str().unwrap_or_default();
+        if pod["kind"] != "Pod" || node.starts_with("silent") {
+            return;
+        }
+        let secret = pod["spec"]["volumes"][0]["secret"]["secretName"].as_str().expect("a Secret");
+        let secret = self.objects[&format!("secrets/{secret}")].clone();
+        let folder = self.folder.join(node);
+        fs::create_dir_all(&folder).expect("a folder");
+        for (key, text) in secret["data"].as_object().expect("a map") {
+            fs::write(folder.join(key), unbase64(text.as_str().expect("text"))).expect("a file");
+        }
+        let container = &pod["spec"]["containers"][0];
+        let words = ["command", "args"].into_iter().flat_map(|field| container[field].as_array().expect("a list"));
+        let words = words.skip(1).map(|word| {
+            let word = word.as_str().expect("text").replace("/run/nearside-audit", folder.to_str().expect("text"));
+            if word == "/host" { "/".to_owned() } else { word }
+        });
+        let mut command = Nearside::command(words.collect::<Vec<String>>());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.bare.insert(path.to_owned(), command.spawn().expect("it starts"));
+    }
+
+    /// Says in their status how pods are.
+    fn see_bare(&mut self) {
+        for (path, child) in &mut self.bare {
+            let Some(pod) = self.objects.get_mut(path) else { continue };
+            pod["status"] = match child.try_wait().expect("it can be asked") {
+                None => json!({ "phase": "Running" }),
+                Some(status) if status.success() => json!({ "phase": "Succeeded" }),
+                Some(_) => json!({ "phase": "Failed", "reason": "Error" }),
+            };
+        }
+    }
+
+    fn end_bare(&mut self, path: &str) {
+        if let Some(mut child) = self.bare.remove(path) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 
     /// Starts the pods of a Job that is not suspended.
@@ -358,11 +423,18 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        for child in self.pods.values_mut().flatten() {
+        for child in self.pods.values_mut().flatten().chain(self.bare.values_mut()) {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
+}
+
+/// Whether it is asked for all of a kind: of pods, for those of audits.
+fn is_list(path: &str, kind: &str) -> bool {
+    let rest = path.strip_prefix(kind);
+    let is_audits = |rest: &str| rest.starts_with("?labelSelector=app.kubernetes.io%2Fcomponent%3Daudit%2C");
+    rest.is_some_and(|rest| is_audits(rest) || (kind == "nodeaudits" && rest.is_empty()))
 }
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -11,17 +11,22 @@ use serde_json::{Value, json};
 use std::process::{Child, Stdio};
 
 /// An operator, which ends with its test.
-struct Operating(Child);
+pub struct Operating(Child);
 
 impl Operating {
     fn start(cluster: &ApiServer) -> Self {
+        Self::start_with(cluster, &[])
+    }
+
+    /// The same with these options.
+    pub fn start_with(cluster: &ApiServer, options: &[&str]) -> Self {
         let mut command = Nearside::command(["cluster", "operate", "--image", "nearside:test", "--kubeconfig"]);
-        let command = command.arg(cluster.kubeconfig()).stdin(Stdio::null()).stdout(Stdio::null());
+        let command = command.arg(cluster.kubeconfig()).args(options).stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.stderr(Stdio::null()).spawn().expect("it starts"))
     }
 
     /// Ends it by a signal; answers its exit code.
-    fn end(&mut self, signal: Signal) -> Option<i32> {
+    pub fn end(&mut self, signal: Signal) -> Option<i32> {
         send(self.0.id(), signal);
         self.0.wait().expect("it ends").code()
     }
