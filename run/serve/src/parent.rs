@@ -29,6 +29,7 @@ use super::privileges::Decision;
 use super::supervisor::restart_of;
 use super::systemd;
 use super::takeover::usual_control;
+use super::waiting;
 use super::ward::{self, FromChild, FromParent, NEIGHBOURS};
 use crate::plan::{Control, ServePath, ServePlan};
 use af_xdp::HostView;
@@ -111,6 +112,7 @@ pub fn run(plan: &ServePlan, decision: Decision) -> Result<ExitCode, Failure> {
         end_at: None,
         outcome: None,
     };
+    waiting::started();
     parent.begin()?;
     while parent.stays(Clock.now()) {
         let now = Clock.now();

@@ -538,6 +538,7 @@ fn content_etag(content: &[u8]) -> String {
 /// # Errors
 /// As open(2).
 pub fn look_at_root(path: &Path) -> std::io::Result<()> {
+    let _asking = helper::waits::on(path);
     Ok(open_root(path).map(drop)?)
 }
 
