@@ -413,8 +413,9 @@ impl Parent {
         if !is_first_awaited && (self.restarts.is_new() || self.openings.wants_successor()) {
             self.restart(now);
         }
-        // One after the other.
-        if self.openings.is_busy() {
+        // One after the other: what a successor was started for is in force when that serves, and what is asked for
+        // meanwhile is looked at then.
+        if self.openings.is_busy() || self.children.iter().any(|child| child.role == Role::Coming) {
             return;
         }
         let Some(serving) = self.serving() else { return };
