@@ -115,7 +115,9 @@ fn watch(mut caller: File) -> waits::Watch {
         }
         if matches!(wait, Wait::Lasts(so_long) if so_long >= LONGEST) {
             let (path, seconds) = (path.display(), LONGEST.as_secs());
-            let _ = write!(caller, "{path}: its file system has not answered for {seconds} s: given up");
+            // In one piece: the caller reads once.
+            let sentence = format!("{path}: its file system has not answered for {seconds} s: given up");
+            let _ = caller.write_all(sentence.as_bytes());
         }
     })
 }

@@ -538,11 +538,11 @@ fn content_etag(content: &[u8]) -> String {
 /// # Errors
 /// As open(2).
 pub fn look_at_root(path: &Path) -> std::io::Result<()> {
-    let _asking = helper::waits::on(path);
     Ok(open_root(path).map(drop)?)
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    let _asking = helper::waits::on(path);
     let root = match helper::opened::of(path) {
         Some(root) => root,
         None => rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?,

@@ -180,9 +180,34 @@ fn a_file_within_a_page_is_not_waited_for_without_an_end() {
         assert_eq!(body_of("/copied", 200), "a page");
         body_of("/asked", 500);
         body_of("/behind", 503);
-        let errors = server.text("error.log");
-        assert!(errors.lines().filter(|line| line.contains("did not answer in time")).count() >= 7, "{errors}");
+        // Of each that waited, but for those that waited with another.
+        wait_for("lines", || server.text("error.log").matches("did not answer in time").count() >= 7);
         fuse.set("film", Fate::Answered);
         server.running.stop();
+    });
+}
+
+/// One that is found and is not read on is cut short, whether its content passes filters or not.
+#[test]
+fn a_file_within_a_page_that_is_not_read_is_cut_short() {
+    in_namespace(&[], || {
+        let (root, fuse) = mounted("within-read", &vec![b'x'; BYTES]);
+        std::fs::write(root.join("page"), "before<!--#include virtual=\"/films/film\" -->after").unwrap();
+        let conf = |all: &str| {
+            format!(
+                "error_log error.log; http {{ access_log l.log; client_header_timeout 4s; send_timeout 4s; root {}; \
+                 server {{ listen 127.0.0.1:80; ssi_types *; {all} location = /page {{ ssi on; }} }} }}",
+                root.display(),
+            )
+        };
+        for all in ["", "ssi on;"] {
+            let server = Server::start(false, "disks-within-read", &conf(all));
+            fuse.set("film", Fate::HangsRead);
+            assert_eq!(body_of("/page", 200), "beforeafter", "{all}");
+            wait_for("a line", || server.text("error.log").contains("did not answer in time"));
+            fuse.set("film", Fate::Answered);
+            assert_eq!(body_of("/page", 200).len(), "beforeafter".len() + BYTES, "{all}");
+            server.running.stop();
+        }
     });
 }
