@@ -186,6 +186,9 @@ impl SeatedWorker {
             self.look_after_link(now);
         }
         let unclaimed = self.silo.app.unclaimed();
+        if self.silo.app.take_ends() {
+            self.send_said(now);
+        }
         let turn = self.pace.turn(&mut self.silo, now);
         self.more = turn.more;
         self.deadline = turn.deadline;
@@ -348,6 +351,26 @@ impl SeatedWorker {
         if self.silo.app.pending() >= MOST_PENDING || (!more && self.silo.app.is_all_answered()) {
             self.turn();
         }
+    }
+
+    /// The program has ended a connection: as [`SeatedWorker::leave_soon`], but nothing is looked at that came. It may be
+    /// about to end more of them, and what it was not told of before is not to stand unread there, for which their
+    /// peers would be reset.
+    pub fn leave_ended(&mut self) {
+        self.to_leave = true;
+        if self.silo.app.pending() >= MOST_PENDING {
+            self.turn();
+        } else if self.silo.app.is_all_answered() && !self.is_left {
+            self.send_said(Clock.now());
+            self.to_leave = false;
+        }
+    }
+
+    /// What was written or ended leaves before anything is looked at.
+    fn send_said(&mut self, now: Time) {
+        // It is said by now.
+        let _ = self.silo.app.take_ends();
+        self.pace.send_said(&mut self.silo, now);
     }
 
     /// What the deputy does while the program's thread is away: turns, and then the descriptors and

@@ -146,12 +146,22 @@ pub fn one_of_two_workers_is_killed(over: Over) {
 /// No request fails: not one of those that wait to be accepted when a worker closes its listener,
 /// and not one that comes while workers follow each other.
 pub fn nobody_notices_a_reload(over: Over) {
+    asks_through_reloads(over, "noticed", &[], (4, 5));
+}
+
+/// Nor one whose handshake is under way with a worker that lets its listener go, and ends, for it has nobody else:
+/// answers to SYNs wait here.
+pub fn no_handshake_fails_at_a_reload(over: Over) {
+    asks_through_reloads(over, "handshakes", &["--tx-delay", "20ms"], (1, 15));
+}
+
+fn asks_through_reloads(over: Over, test: &'static str, options: &'static [&str], (clients, reloads): (usize, usize)) {
     in_namespace(NEEDED, move || {
-        let mut server = Server::start(over, "noticed");
+        let mut server = Server::start_with(over, test, options);
         let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             let stop = Raised(&done);
-            for _ in 0..4 {
+            for _ in 0..clients {
                 scope.spawn(|| {
                     while !done.load(Ordering::Relaxed) {
                         assert_eq!(ask("/small").unwrap(), "a small file\n");
@@ -159,14 +169,61 @@ pub fn nobody_notices_a_reload(over: Over) {
                     }
                 });
             }
-            for _ in 0..5 {
+            for _ in 0..reloads {
                 let (old, before) = (worker(), answered.load(Ordering::Relaxed));
                 server.command("reload");
                 wait_for("a worker of the new configuration", || worker() != old);
-                wait_for("more answers", || answered.load(Ordering::Relaxed) > before + 20);
+                wait_for("more answers", || answered.load(Ordering::Relaxed) > before + 5 * clients);
             }
             drop(stop);
         });
+        server.command("quit");
+        server.ended();
+    });
+}
+
+/// Asks on one connection, again and again, until that ends: whether its end came in order.
+fn ask_until_the_end(at: u64, asked: &AtomicUsize) -> bool {
+    let mut stream = TcpStream::connect("10.9.0.2:80").unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    for round in 0.. {
+        let sent = stream.write_all(b"GET /small HTTP/1.1\r\nHost: here\r\n\r\n");
+        let (mut answer, mut some) = (Vec::new(), [0; 4_096]);
+        while !answer.ends_with(b"a small file\n") {
+            match stream.read(&mut some) {
+                Ok(0) if answer.is_empty() => return true,
+                Ok(0) => panic!("half an answer"),
+                Ok(length) => answer.extend_from_slice(&some[..length]),
+                Err(why) if why.kind() == ErrorKind::ConnectionReset => return false,
+                Err(why) => panic!("{why}, {sent:?}"),
+            }
+        }
+        asked.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis((at * 13 + round * 7) % 50));
+    }
+    unreachable!("there is no end of numbers")
+}
+
+/// A worker that ends closes connections that rest, while their clients may just ask for more: as on the kernel's
+/// sockets the end reaches them, and a reset only whom it had heard and not read, which are few.
+pub fn kept_connections_end_in_order_at_a_reload(over: Over) {
+    const CLIENTS: u64 = 20;
+    in_namespace(NEEDED, move || {
+        let mut server = Server::start(over, "kept");
+        let mut orderly = Vec::new();
+        for _ in 0..6 {
+            let asked = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                let asked = &asked;
+                let clients: Vec<_> =
+                    (0..CLIENTS).map(|at| scope.spawn(move || ask_until_the_end(at, asked))).collect();
+                wait_for("answers", || asked.load(Ordering::Relaxed) > 5 * CLIENTS as usize);
+                server.command("reload");
+                orderly.extend(clients.into_iter().map(|client| client.join().unwrap()));
+            });
+        }
+        let resets = orderly.iter().filter(|orderly| !**orderly).count();
+        assert!(resets * 20 <= orderly.len(), "{resets} of {} were reset", orderly.len());
         server.command("quit");
         server.ended();
     });
