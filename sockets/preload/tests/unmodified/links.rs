@@ -26,7 +26,7 @@ over! {
             frames_are_held_back, every_pace_serves;
         stopped: a_worker_that_is_stopped_keeps_nobody_else;
         workers: a_download_outlives_three_reloads, workers_become_more_and_fewer, one_of_two_workers_is_killed,
-            nobody_notices_a_reload, no_handshake_fails_at_a_reload, kept_connections_end_in_order_at_a_reload,
+            nobody_notices_a_reload, no_handshake_fails_where_its_worker_ends, kept_connections_end_in_order_at_a_reload,
             the_old_master_is_killed_amid_the_change;
     }
     /// AF_XDP, with one queue for all workers.
@@ -37,7 +37,7 @@ over! {
             frames_are_held_back, every_pace_serves;
         stopped: a_worker_that_is_stopped_keeps_nobody_else;
         workers: a_download_outlives_three_reloads, one_of_two_workers_is_killed, nobody_notices_a_reload,
-            no_handshake_fails_at_a_reload, kept_connections_end_in_order_at_a_reload;
+            no_handshake_fails_where_its_worker_ends, kept_connections_end_in_order_at_a_reload;
     }
     /// AF_XDP, with a queue for each of two workers.
     xdp_queues: Over::Xdp { queues: 2 } => {
