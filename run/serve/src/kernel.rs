@@ -74,8 +74,7 @@ fn serve_seated(
     let workers = seats.len();
     let (config, limits) = worker_config(plan, workers);
     warnings.extend(limits.into_iter().chain(scheduling(plan, &seats)?));
-    let given = predecessor.as_mut().and_then(|predecessor| predecessor.metrics.take());
-    let endpoint = exposed::bind(whole, predecessor.is_some(), given)?;
+    let endpoint = exposed::bind(whole, predecessor.is_some(), Predecessor::take_metrics(predecessor.as_mut()))?;
     let (mut board, page) = board(plan, (predecessor.is_some(), endpoint.is_some()), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
     let orders = Orders::new(workers)?;

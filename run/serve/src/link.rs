@@ -83,7 +83,8 @@ pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
     // Two pages cannot have one place, which is free once this one serves.
     let page = host.status_page.clone();
     host.status_page = page.as_deref().map(draft);
-    let (local, metrics) = (core::mem::take(&mut predecessor.sockets), predecessor.metrics.take());
+    let (local, metrics) =
+        (core::mem::take(&mut predecessor.sockets), Predecessor::take_metrics(Some(&mut predecessor)));
     let followed = OwnPorts::new(offer, &host, &layout).map_err(Failure::from).and_then(|own_ports| {
         let following = Following { own_ports, predecessor: Some(&predecessor), page, metrics };
         over(plan, &host, &layout, following, (program, local))

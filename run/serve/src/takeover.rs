@@ -36,7 +36,7 @@ pub struct Predecessor {
     /// Its listening sockets, until they are taken.
     pub sockets: Vec<Found>,
     /// What it tells metrics by, likewise.
-    pub metrics: Option<OwnedFd>,
+    metrics: Option<OwnedFd>,
 }
 
 impl Predecessor {
@@ -105,6 +105,11 @@ impl Predecessor {
             }
             first = false;
         }
+    }
+
+    /// What it tells metrics by, once, where there is one.
+    pub fn take_metrics(followed: Option<&mut Self>) -> Option<OwnedFd> {
+        followed?.metrics.take()
     }
 
     /// Which process it is.

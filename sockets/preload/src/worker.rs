@@ -2,6 +2,7 @@
 
 mod heir;
 mod in_the_way;
+mod leaving;
 mod lost;
 mod pace;
 mod unclaimed;
@@ -49,9 +50,6 @@ const LOOK_AFTER_LISTENERS: Duration = Duration::from_secs(1);
 
 /// Places that are looked at then for connections of a process that was killed: some 25,000 a second.
 const MOST_LOST: usize = 256;
-
-/// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
-const MOST_PENDING: usize = 16 * 1448;
 
 /// Turns that the deputy takes in a row: the program's thread may come back and wait for it.
 const MOST_TURNS: usize = 8;
@@ -187,7 +185,7 @@ impl SeatedWorker {
         }
         let unclaimed = self.silo.app.unclaimed();
         if self.silo.app.take_ends() {
-            self.send_said(now);
+            self.pace.send_said(&mut self.silo, now);
         }
         let turn = self.pace.turn(&mut self.silo, now);
         self.more = turn.more;
@@ -331,46 +329,6 @@ impl SeatedWorker {
         if let Some(address) = listened {
             self.on_listener_closed(address.port());
         }
-    }
-
-    /// Takes a turn where much waits to leave.
-    #[inline]
-    pub fn turn_if_full(&mut self) {
-        if self.silo.app.pending() >= MOST_PENDING {
-            self.turn();
-        }
-    }
-
-    /// The program has written, or finished: at once it leaves where more of the same does not follow
-    /// and nobody else waits for the program, for all that it was last told of has its answer. So what
-    /// comes of one look for events leaves together, and who then computes keeps nobody waiting. Else
-    /// it leaves with the next wait, with so many bytes, or by the deputy.
-    #[inline]
-    pub fn leave_soon(&mut self, more: bool) {
-        self.to_leave = true;
-        if self.silo.app.pending() >= MOST_PENDING || (!more && self.silo.app.is_all_answered()) {
-            self.turn();
-        }
-    }
-
-    /// The program has ended a connection: as [`SeatedWorker::leave_soon`], but nothing is looked at that came. It may be
-    /// about to end more of them, and what it was not told of before is not to stand unread there, for which their
-    /// peers would be reset.
-    pub fn leave_ended(&mut self) {
-        self.to_leave = true;
-        if self.silo.app.pending() >= MOST_PENDING {
-            self.turn();
-        } else if self.silo.app.is_all_answered() && !self.is_left {
-            self.send_said(Clock.now());
-            self.to_leave = false;
-        }
-    }
-
-    /// What was written or ended leaves before anything is looked at.
-    fn send_said(&mut self, now: Time) {
-        // It is said by now.
-        let _ = self.silo.app.take_ends();
-        self.pace.send_said(&mut self.silo, now);
     }
 
     /// What the deputy does while the program's thread is away: turns, and then the descriptors and

@@ -28,17 +28,17 @@ struct Asked {
 /// A path is asked for until this is dropped.
 #[derive(Debug)]
 #[must_use = "a path is asked for until this is dropped"]
-pub struct Asking(u64);
+pub struct AskedPath(u64);
 
 /// From now on the file system is asked for `path`: opened, looked for, read.
-pub fn on(path: &Path) -> Asking {
+pub fn on(path: &Path) -> AskedPath {
     static NUMBERS: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
     let number = NUMBERS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     asked().push(Asked { number, path: path.to_owned(), since: now(), by: thread::current().id() });
-    Asking(number)
+    AskedPath(number)
 }
 
-impl Drop for Asking {
+impl Drop for AskedPath {
     fn drop(&mut self) {
         asked().retain(|one| one.number != self.0);
     }

@@ -57,6 +57,7 @@ mod names;
 mod pages;
 mod parts;
 mod passing;
+mod patience;
 mod permission;
 mod phases;
 mod placed;

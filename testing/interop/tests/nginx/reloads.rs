@@ -242,6 +242,15 @@ const HOSTS: usize = 400;
 /// Where it is asked whether a server is ready.
 const METRICS: &str = "127.0.0.1:9147";
 
+/// The status of what is told there.
+fn answered(path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(METRICS)?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")?;
+    let mut came = String::new();
+    stream.read_to_string(&mut came)?;
+    Ok(came.split(' ').nth(1).unwrap_or_default().to_owned())
+}
+
 /// Addresses that are listened on change, so that another process serves: whoever asks whether it is ready is
 /// answered all the time.
 #[test]
@@ -269,15 +278,6 @@ fn whoever_asks_while_processes_change_is_answered() {
             let words = ["nginx", "-p", folder.to_str().unwrap(), "-c", "nginx.conf", "--metrics", METRICS];
             let mut running = Running::start(&mut Nearside::command(words));
             running.wait_until_open("127.0.0.1:80");
-            let answered = |path: &str| {
-                let mut came = String::new();
-                let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-                let asked = TcpStream::connect(METRICS).and_then(|mut stream| {
-                    stream.write_all(request.as_bytes())?;
-                    stream.read_to_string(&mut came)
-                });
-                asked.map(|_| came.split(' ').nth(1).unwrap_or_default().to_owned())
-            };
             let signal = |name: &str| {
                 let pid = fs::read_to_string(folder.join("nginx.pid")).unwrap();
                 output(Command::new("kill").args([name, pid.trim()]))

@@ -75,7 +75,7 @@ impl Engine {
                 self.keep(replies, token, state, request);
                 let mut passing = Passing { replies, rest: &mut self.rest };
                 let sent = self.files.send_stream(&mut passing, (id, request), file, what, token);
-                self.limit_wait(replies, token);
+                self.rest.limit_wait(replies, token);
                 if sent.is_ok() && is_made {
                     self.begin_making(replies, token);
                 }
@@ -108,7 +108,7 @@ impl Engine {
             replies.set(state.id, &state.settings);
         }
         self.rest.requests.put(token, state);
-        self.limit_wait(replies, token);
+        self.rest.limit_wait(replies, token);
     }
 
     /// A request that waits goes on, from what `enter` comes to. Whether there is one.
