@@ -108,6 +108,16 @@ impl<L: Link, A: App> Silo<L, A> {
         self.or_when_paced(turn)
     }
 
+    /// Sends what the application has said since the last turn, before that looks at what arrived meanwhile; it stays
+    /// in the link until [`Silo::flush`]. For an application whose peers are to hear of an end first, and of what
+    /// their own words came to then.
+    pub fn send_said(&mut self, now: Time) {
+        let Self { link, stack, .. } = self;
+        let (_, mut tx) = link.split();
+        stack.begin_turn(now);
+        _ = stack.poll_transmit(&mut TransmitSlots(tx.as_table()));
+    }
+
     /// Shows the link's peer all that turns have sent.
     #[inline]
     pub fn flush(&mut self, now: Time) {

@@ -64,8 +64,9 @@ impl Lifecycle {
     ) -> Result<(), String> {
         match self.stage() {
             Readiness::Starting => return Err("it is starting".to_owned()),
-            Readiness::Followed => return Err("another process serves in its place".to_owned()),
             Readiness::Stopping => return Err("it is stopping".to_owned()),
+            // Who asks asks for the address: another process serves there in this one's place.
+            Readiness::Followed => return Ok(()),
             Readiness::Serving => {}
         }
         alive(snapshot)?;
@@ -115,6 +116,8 @@ mod tests {
         assert!(asked(&[false, false]).unwrap_err().contains("link"));
         let silent = lifecycle.ready(&fresh, [true].into_iter(), [0, 7].into_iter());
         assert_eq!(silent.unwrap_err(), "the file system has answered nothing for 7 s");
+        lifecycle.advance(Readiness::Followed);
+        assert_eq!(asked(&[false]), Ok(()), "another serves at the address");
         lifecycle.advance(Readiness::Stopping);
         // There is no way back.
         lifecycle.advance(Readiness::Serving);

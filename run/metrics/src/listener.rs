@@ -74,6 +74,23 @@ impl Endpoint {
         Ok(endpoint)
     }
 
+    /// By a socket that another process listens by at `address`, if it is that: whoever connects is heard by that one
+    /// alone, until this one listens, too.
+    #[must_use]
+    pub fn adopt(socket: OwnedFd, address: SocketAddr) -> Option<Self> {
+        let at = SocketAddr::try_from(rustix::net::getsockname(&socket).ok()?).ok()?;
+        let is_one = at == address && sockopt::socket_acceptconn(&socket) == Ok(true);
+        is_one.then_some(Self { socket, address, listens: false })
+    }
+
+    /// The same socket, for another process.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn shared(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone()
+    }
+
     /// Listens from now on.
     ///
     /// # Errors

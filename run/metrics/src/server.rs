@@ -6,10 +6,10 @@ use crate::listener::{Answer, Clients, Endpoint};
 use core::time::Duration;
 use cpu::Clock;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use wire::Time;
 
 /// The thread's name, by which it is known what it may do.
@@ -35,6 +35,9 @@ pub fn answer_at(endpoint: Endpoint, mut answer: impl FnMut(&str) -> Answer + Se
 pub struct Server {
     lifecycle: Arc<Lifecycle>,
     wake: Arc<OwnedFd>,
+    /// What is listened by, for a successor, until one serves.
+    shared: Option<OwnedFd>,
+    thread: JoinHandle<()>,
 }
 
 impl Server {
@@ -44,13 +47,14 @@ impl Server {
     /// If there can be no thread.
     pub fn start(endpoint: Endpoint, exposition: Exposition, lifecycle: Arc<Lifecycle>) -> io::Result<Self> {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let server = Self { lifecycle: Arc::clone(&lifecycle), wake: Arc::clone(&wake) };
+        let shared = endpoint.shared().ok();
+        let (stages, woken) = (Arc::clone(&lifecycle), Arc::clone(&wake));
         let mut told = Told { exposition, last: None };
         let mut clients = Clients::new(endpoint);
-        thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let mut answer = |path: &str| told.answer(path);
             loop {
-                let stage = lifecycle.stage();
+                let stage = stages.stage();
                 if stage == Readiness::Followed {
                     clients.close(&mut answer);
                 } else if stage >= Readiness::Serving
@@ -59,18 +63,33 @@ impl Server {
                     say::error(format_args!("metrics are not to be had: {why}"));
                     clients.close(&mut answer);
                 }
-                if clients.is_over() || clients.turn(wake.as_fd(), &mut answer).is_err() {
+                if clients.is_over() || clients.turn(woken.as_fd(), &mut answer).is_err() {
                     return;
                 }
                 // Not readable, most of the time.
-                let _ = rustix::io::read(&*wake, &mut [0; 8]);
+                let _ = rustix::io::read(&*woken, &mut [0; 8]);
             }
         })?;
-        Ok(server)
+        Ok(Self { lifecycle, wake, shared, thread })
+    }
+
+    /// What is listened by, for a successor.
+    #[must_use]
+    pub fn shared(&self) -> Option<BorrowedFd<'_>> {
+        self.shared.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Another process tells in the place of this one: waits until those who have asked this one are answered.
+    pub fn end(mut self) {
+        self.advance(Readiness::Followed);
+        let _ = self.thread.join();
     }
 
     /// The process has come so far.
-    pub fn advance(&self, stage: Readiness) {
+    pub fn advance(&mut self, stage: Readiness) {
+        if stage == Readiness::Followed {
+            self.shared = None;
+        }
         self.lifecycle.advance(stage);
         // One that is full is readable.
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());

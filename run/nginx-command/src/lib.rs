@@ -6,6 +6,7 @@
 //! | `load` | the configuration is read and compiled |
 //! | `test` | `-t` and `-T` |
 //! | `pid_file` | the file with the process id, and who is told by it |
+//! | `apart` | what reads the disk for a command, in a process that may be left behind |
 //! | `signal` | `-s`: the running process is told |
 //! | `version` | `-v` and `-V` |
 //! | `site` | a site in TOML in the place of an nginx.conf |
@@ -15,6 +16,7 @@
 //! | `reasons` | all that stops a start |
 //! | `reach` | which upstreams the kernel alone reaches |
 
+mod apart;
 mod load;
 mod memory;
 mod over_links;
@@ -55,8 +57,10 @@ pub fn nginx(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
             say::print!("{}", nginx::listing());
             Ok(ExitCode::SUCCESS)
         }
-        NginxAction::Signal(wanted) => Ok(signal::send(plan, wanted)),
-        NginxAction::Test { dump, explain } => test::test(plan, dump, explain),
+        NginxAction::Signal(wanted) => apart::run(|| Ok(signal::send(plan, wanted)), |_| Ok(())),
+        NginxAction::Test { dump, explain } => {
+            apart::run(|| test::test(plan, dump, explain), |why| test::unanswered(plan, explain, why))
+        }
         NginxAction::Serve => start::start(plan, again),
     }
 }

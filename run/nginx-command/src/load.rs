@@ -115,7 +115,7 @@ impl NginxPlan {
     }
 
     /// Where the configuration is.
-    fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.prefix().join(self.configuration.as_deref().unwrap_or(CONFIGURATION.as_ref()))
     }
 }

@@ -27,6 +27,7 @@ pub struct PidText {
 /// # Errors
 /// It cannot be opened, or is no file.
 pub fn read(path: &Path) -> io::Result<PidText> {
+    let _asking = helper::waits::on(path);
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let data = file.metadata()?;
@@ -45,6 +46,7 @@ pub fn read(path: &Path) -> io::Result<PidText> {
 /// # Errors
 /// Why it cannot.
 pub fn can_be_made(path: &Path) -> io::Result<()> {
+    let _asking = helper::waits::on(path);
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{}.new", std::process::id()));
     let draft = Path::new(&draft);

@@ -6,6 +6,7 @@ use crate::plan::{NginxPlan, NginxSignal};
 use core::time::Duration;
 use rustix::process::{Pid, Signal};
 use serve::{Answers, ReloadAnswer};
+use std::path::Path;
 use std::process::ExitCode;
 
 impl NginxSignal {
@@ -29,6 +30,7 @@ pub fn send(plan: &NginxPlan, wanted: NginxSignal) -> ExitCode {
         }
     };
     loaded.warn(false);
+    let log = plan.error_log(&loaded.compiled.process);
     let path = loaded.compiled.process.pid.unwrap_or_default();
     let path = path.as_path();
     let told = path.display();
@@ -49,7 +51,7 @@ pub fn send(plan: &NginxPlan, wanted: NginxSignal) -> ExitCode {
     let number = pid.as_raw_nonzero().get().unsigned_abs();
     let answers = Answers::of(number).filter(|_| wanted == NginxSignal::Reload);
     match pid_file::tell(pid, found.owner, signal) {
-        Ok(()) => answers.map_or(ExitCode::SUCCESS, |answers| reloaded(&answers)),
+        Ok(()) => answers.map_or(ExitCode::SUCCESS, |answers| reloaded(&answers, log.as_deref())),
         Err(NotTold::Refused(why)) => {
             let (pid, signal, why) = (pid.as_raw_nonzero(), signal.as_raw(), crate::load::reason(&why.into()));
             say::eprintln!("nginx: [alert] kill({pid}, {signal}) failed ({why})");
@@ -67,11 +69,15 @@ pub fn send(plan: &NginxPlan, wanted: NginxSignal) -> ExitCode {
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Waits for what comes of a reload, and says what of it is not as it is asked for.
-fn reloaded(answers: &Answers) -> ExitCode {
+fn reloaded(answers: &Answers, log: Option<&Path>) -> ExitCode {
     let why = match answers.wait(ANSWER) {
         ReloadAnswer::Done(_) => return ExitCode::SUCCESS,
         ReloadAnswer::Partly(said) | ReloadAnswer::Failed(said) => said,
-        ReloadAnswer::None => format!("no answer to the reload within {} s: its error log says more", ANSWER.as_secs()),
+        ReloadAnswer::None => {
+            let log = log.map_or_else(|| "the error log".to_owned(), |path| path.display().to_string());
+            let seconds = ANSWER.as_secs();
+            format!("no answer to the reload within {seconds} s, it goes on: where it waits for a file, {log} says so")
+        }
     };
     say::eprintln!("nginx: [error] {why}");
     ExitCode::FAILURE

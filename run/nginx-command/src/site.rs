@@ -142,6 +142,7 @@ fn load(path: &Path, text: &str) -> Result<Loaded, String> {
 
 fn read(path: &Path, opened: Option<File>) -> Result<String, String> {
     let told = |why: io::Error| format!("cannot read the site in {}: {why}", path.display());
+    let _asking = helper::waits::on(path);
     let file = opened.map_or_else(|| File::open(path), Ok).map_err(told)?;
     let mut bytes = Vec::new();
     file.take(TEXT_MAX + 1).read_to_end(&mut bytes).map_err(told)?;

@@ -9,7 +9,8 @@ use core::time::Duration;
 use say::Failure;
 use serve::ServePlan;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
@@ -27,6 +28,12 @@ const LOOK: Duration = Duration::from_millis(20);
 pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, String>) -> Result<ExitCode, Failure> {
     // Those that a process of ours starts say nothing twice.
     let first = std::env::var_os(VARIABLE).is_none() && !serve::is_ours();
+    if serve::is_ours() {
+        write_as_nginx();
+        serve::starting(tell_both(io::stdout().into_duplicate().ok()));
+    } else {
+        serve::starting(|line| say::eprintln!("nginx: [error] {line}"));
+    }
     // What pipes gave is not given again.
     if let Some(mut piped) = serve::left() {
         nginx::bring_piped(&mut piped).map_err(|why| format!("what named pipes gave is not whole: {why}"))?;
@@ -62,12 +69,14 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
     } else {
         io::stderr().into_duplicate()
     };
-    // Read now: a process that gives its rights up cannot.
-    phases::zone::local_zone();
-    say::as_nginx(phases::zone::local_offset);
+    write_as_nginx();
     be_called_nginx();
     let outcome = served::plan(plan, loaded, again).map_err(Failure::from).and_then(|plan| {
+        let terminal = io::stderr().into_duplicate().ok();
         lead_to_error_log(&plan)?;
+        if !serve::is_ours() {
+            serve::starting(tell_both(terminal));
+        }
         say::no_less_than(plan.error_log.level);
         serve::tell_syslog(&plan);
         if let Some(path) = pid_path.as_deref().filter(|_| !serve::is_ours()) {
@@ -84,6 +93,23 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
     })
 }
 
+/// Lines are as nginx's from now on.
+fn write_as_nginx() {
+    // Read now: a process that gives its rights up cannot.
+    phases::zone::local_zone();
+    say::as_nginx(phases::zone::local_offset);
+}
+
+/// Tells the error log, and a terminal that is another stream.
+fn tell_both(terminal: Option<File>) -> impl FnMut(&str) + Send + 'static {
+    let place = |stream: BorrowedFd<'_>| rustix::fs::fstat(stream).ok().map(|stat| (stat.st_dev, stat.st_ino));
+    let mut terminal = terminal.filter(|terminal| place(terminal.as_fd()) != place(io::stderr().as_fd()));
+    move |line| {
+        say::error(line);
+        let _ = terminal.as_mut().map(|terminal| writeln!(terminal, "nginx: [error] {line}"));
+    }
+}
+
 /// The process has nginx's name, whatever it was called by: who signals the process
 /// in the file with its id looks whether it has (Debian's rotation of logs, and its
 /// `service nginx reload`).
@@ -97,7 +123,7 @@ trait Duplicate {
     fn into_duplicate(self) -> io::Result<File>;
 }
 
-impl<S: std::os::fd::AsFd> Duplicate for S {
+impl<S: AsFd> Duplicate for S {
     fn into_duplicate(self) -> io::Result<File> {
         self.as_fd().try_clone_to_owned().map(File::from)
     }
@@ -133,6 +159,11 @@ fn in_background(path: &Path) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // What it says is told as it comes: a start may stand at a path for long.
+    let said = child.stdout.take().and_then(|mut said| {
+        let relay = move || _ = io::copy(&mut said, &mut io::stderr());
+        thread::Builder::new().name("relay".to_owned()).spawn(relay).ok()
+    });
     let expected = child.id().to_string().into_bytes();
     loop {
         let now = now();
@@ -144,8 +175,6 @@ fn in_background(path: &Path) -> ExitCode {
             Ok(Some(_)) | Err(_) => break,
         }
     }
-    let mut text = String::new();
-    let _ = child.stdout.take().map(|mut told| told.read_to_string(&mut text));
-    say::note(text.trim_end());
+    let _ = said.map(thread::JoinHandle::join);
     ExitCode::FAILURE
 }

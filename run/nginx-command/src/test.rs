@@ -81,6 +81,22 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: Option<ExplainForm>) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
+/// Says that a configuration is not good for this: a file system did not answer.
+///
+/// # Errors
+/// What is to be printed cannot be.
+pub fn unanswered(plan: &NginxPlan, explain: Option<ExplainForm>, why: &str) -> Result<(), Failure> {
+    let path = plan.path();
+    failed(&path);
+    match explain {
+        Some(ExplainForm::Json) => {
+            let reason = Message { level: Level::Emerg, text: why.to_owned(), place: None };
+            write_json(&Verdict::new(&path, &[reason], &[], None))
+        }
+        Some(ExplainForm::Words) | None => Ok(()),
+    }
+}
+
 /// What came of a test, for programs.
 #[derive(Serialize)]
 struct Verdict<'a> {
@@ -157,6 +173,7 @@ fn places(loaded: &Loaded) -> Vec<String> {
 }
 
 fn can_be_made(folder: &Path) -> Result<(), String> {
+    let _asking = helper::waits::on(folder);
     if folder.is_dir() {
         return Ok(());
     }
@@ -190,6 +207,7 @@ fn unbound(endpoint: &Endpoint) -> Option<String> {
     let why = match endpoint {
         Endpoint::Tcp(address) => serve::can_be_bound(*address).err(),
         Endpoint::Unix(path) => {
+            let _asking = helper::waits::on(path);
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let asked = accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS);
             let is_other = std::fs::symlink_metadata(path).is_ok_and(|data| !data.file_type().is_socket());
@@ -200,6 +218,7 @@ fn unbound(endpoint: &Endpoint) -> Option<String> {
 }
 
 fn can_be_written(path: &Path) -> Result<(), String> {
+    let _asking = helper::waits::on(path);
     let access = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).map_err(io::Error::from);
     let asked = match access(path) {
         // Whoever may write to a folder cannot write it.

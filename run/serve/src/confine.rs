@@ -111,6 +111,7 @@ pub fn lacking() -> Vec<String> {
 fn folders(roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for root in roots {
+        let _asking = helper::waits::on(root);
         let named = std::path::absolute(root).ok();
         let real = std::fs::canonicalize(root).ok();
         for path in [named, real].into_iter().flatten() {

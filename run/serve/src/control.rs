@@ -99,6 +99,9 @@ pub enum Message {
         /// Whether it takes [`Message::Main`].
         #[serde(default)]
         greets: bool,
+        /// Whether it takes [`Message::Metrics`], and says when it [`Message::Answers`].
+        #[serde(default)]
+        metrics: bool,
     },
     /// Running to new, first: where the process to be signalled from then on greets the
     /// parent of the running one, which believes nobody else.
@@ -106,6 +109,8 @@ pub enum Message {
         /// The socket's path.
         at: String,
     },
+    /// Running to new, before sockets and ports: what metrics are told by, with the listening socket.
+    Metrics,
     /// Running to new: some of the listening sockets, in the order of the
     /// descriptors that come with it.
     Sockets {
@@ -135,6 +140,8 @@ pub enum Message {
     Taken,
     /// Running to new: accepts no more.
     Yours,
+    /// New to running, where that gave what metrics are told by: it tells them now.
+    Answers,
     /// Either: no, and why; a sentence for the user.
     Refused {
         /// The reason.

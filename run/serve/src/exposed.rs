@@ -5,16 +5,22 @@ use crate::plan::ServePlan;
 use metrics::{Endpoint, Exposition, Lifecycle, Readiness, Server};
 use page::Page;
 use say::Failure;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Takes the address, if one is asked for: before anything is given up, and beside
-/// the process that is followed.
+/// Takes the address, if one is asked for: before anything is given up. What the process that is followed listens by
+/// there is `given`: then nobody is refused who comes while the two change places. A process of an earlier version
+/// gives none, and has the address beside this one.
 ///
 /// # Errors
 /// If it cannot be had.
-pub fn bind(plan: &ServePlan, follows: bool) -> Result<Option<Endpoint>, Failure> {
-    let bound = |address| Endpoint::bind(address, follows).map_err(|why| format!("metrics at {address}: {why}").into());
-    plan.metrics.map(bound).transpose()
+pub fn bind(plan: &ServePlan, follows: bool, given: Option<OwnedFd>) -> Result<Option<Endpoint>, Failure> {
+    let Some(address) = plan.metrics else { return Ok(None) };
+    if let Some(endpoint) = given.and_then(|socket| Endpoint::adopt(socket, address)) {
+        return Ok(Some(endpoint));
+    }
+    let bound = Endpoint::bind(address, follows);
+    Ok(Some(bound.map_err(|why| format!("metrics at {address}: {why}"))?))
 }
 
 /// Begins to tell; nothing yet but that it is starting.
@@ -31,7 +37,7 @@ pub fn start(endpoint: Endpoint, page: &Page) -> Result<Server, Failure> {
 }
 
 /// The process has come so far, if anybody is to hear of it.
-pub fn advance(server: Option<&Server>, stage: Readiness) {
+pub fn advance(server: Option<&mut Server>, stage: Readiness) {
     if let Some(server) = server {
         server.advance(stage);
     }

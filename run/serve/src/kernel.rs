@@ -74,7 +74,7 @@ fn serve_seated(
     let workers = seats.len();
     let (config, limits) = worker_config(plan, workers);
     warnings.extend(limits.into_iter().chain(scheduling(plan, &seats)?));
-    let endpoint = exposed::bind(whole, predecessor.is_some())?;
+    let endpoint = exposed::bind(whole, predecessor.is_some(), Predecessor::take_metrics(predecessor.as_mut()))?;
     let (mut board, page) = board(plan, (predecessor.is_some(), endpoint.is_some()), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
     let orders = Orders::new(workers)?;
@@ -216,10 +216,14 @@ impl DataPath for KernelPath {
     const GOES_BACK: bool = true;
 
     fn follow(&mut self) -> Result<Option<(u32, Option<Duration>)>, Failure> {
-        let Some(predecessor) = self.predecessor.take() else { return Ok(None) };
+        let Some(predecessor) = &self.predecessor else { return Ok(None) };
         let pid = predecessor.pid();
         predecessor.succeed().map_err(|why| format!("the process that serves did not give way: {why}"))?;
         Ok(Some((pid, None)))
+    }
+
+    fn on_answering(&mut self) {
+        let _ = self.predecessor.take().map(|predecessor| predecessor.answers());
     }
 
     fn offer(&self, channel: &Channel) -> Result<(), ChannelError> {

@@ -10,6 +10,7 @@
 //! | `worker`, `orders` | one worker's life, and what the main thread wants of it |
 //! | `wakes`, `bell` | what wakes one of them that sleeps, and a main thread |
 //! | `supervisor` | the main thread, over either data path |
+//! | `waiting` | which path a start, or a reload, waits for |
 //! | `exposed` | metrics, and whether it is ready, over HTTP |
 //! | `asked` | what signals, or a parent, ask of it |
 //! | `reload`, `settings` | SIGHUP, and what it may change |
@@ -50,6 +51,7 @@ mod succession;
 mod supervisor;
 mod systemd;
 mod takeover;
+mod waiting;
 mod wakes;
 mod wanted;
 mod ward;
@@ -63,6 +65,7 @@ pub use plan::{
     Control, ErrorLogs, KernelPlan, Listen, PortPlan, Privileges, RestartPlan, ServePath, ServePlan, Settings,
     SignalRules, SyslogErrors, TakeOver,
 };
+pub use waiting::starting;
 
 use say::Failure;
 use std::os::fd::OwnedFd;
@@ -131,6 +134,7 @@ pub fn other_user(user: Option<&str>) -> Option<u32> {
 /// # Errors
 /// What the user is to know.
 pub fn serve(plan: &ServePlan) -> Result<ExitCode, Failure> {
+    waiting::starting_unless_told();
     if plan.check {
         return check::check(plan).map(|()| ExitCode::SUCCESS);
     }

@@ -39,6 +39,7 @@ use say::Failure;
 use server::{Content, Server, WallClock};
 use serving::ServingSilos;
 use sockets::fleet::Stop;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -50,6 +51,8 @@ struct Following<'a> {
     predecessor: Option<&'a Predecessor>,
     /// Where the statistics page is to be once the predecessor's has gone.
     page: Option<PathBuf>,
+    /// What it tells metrics by.
+    metrics: Option<OwnedFd>,
 }
 
 /// Serves until it is told to stop, or a successor has taken over and the last
@@ -74,16 +77,17 @@ pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
         None => None,
     };
     let Some((mut predecessor, offer)) = asked else {
-        return over(plan, host, &layout, &Following::default(), (program, Vec::new()));
+        return over(plan, host, &layout, Following::default(), (program, Vec::new()));
     };
     let mut host = HostPlan { follows: true, ..host.clone() };
     // Two pages cannot have one place, which is free once this one serves.
     let page = host.status_page.clone();
     host.status_page = page.as_deref().map(draft);
-    let local = core::mem::take(&mut predecessor.sockets);
+    let (local, metrics) =
+        (core::mem::take(&mut predecessor.sockets), Predecessor::take_metrics(Some(&mut predecessor)));
     let followed = OwnPorts::new(offer, &host, &layout).map_err(Failure::from).and_then(|own_ports| {
-        let following = Following { own_ports, predecessor: Some(&predecessor), page };
-        over(plan, &host, &layout, &following, (program, local))
+        let following = Following { own_ports, predecessor: Some(&predecessor), page, metrics };
+        over(plan, &host, &layout, following, (program, local))
     });
     // Whoever has been followed does not listen any more.
     followed.inspect_err(|why| predecessor.refuse(&why.to_string()))
@@ -100,11 +104,11 @@ fn over(
     plan: &ServePlan,
     host: &HostPlan,
     layout: &Layout,
-    following: &Following<'_>,
+    mut following: Following<'_>,
     (program, local): (PathBuf, Vec<Found>),
 ) -> Result<(), Failure> {
     let ServePath::Link { listen, copies, .. } = &plan.path else { return Ok(()) };
-    let endpoint = exposed::bind(plan, following.predecessor.is_some())?;
+    let endpoint = exposed::bind(plan, following.predecessor.is_some(), following.metrics.take())?;
     let silos = layout.seats.len();
     let mut domains = Domains::new(layout);
     let beside = Beside::new(host, listen, silos, (following.predecessor.is_some(), local));

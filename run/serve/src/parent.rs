@@ -29,6 +29,7 @@ use super::privileges::Decision;
 use super::supervisor::restart_of;
 use super::systemd;
 use super::takeover::usual_control;
+use super::waiting;
 use super::ward::{self, FromChild, FromParent, NEIGHBOURS};
 use crate::plan::{Control, ServePath, ServePlan};
 use af_xdp::HostView;
@@ -111,6 +112,7 @@ pub fn run(plan: &ServePlan, decision: Decision) -> Result<ExitCode, Failure> {
         end_at: None,
         outcome: None,
     };
+    waiting::started();
     parent.begin()?;
     while parent.stays(Clock.now()) {
         let now = Clock.now();
@@ -411,8 +413,9 @@ impl Parent {
         if !is_first_awaited && (self.restarts.is_new() || self.openings.wants_successor()) {
             self.restart(now);
         }
-        // One after the other.
-        if self.openings.is_busy() {
+        // One after the other: what a successor was started for is in force when that serves, and what is asked for
+        // meanwhile is looked at then.
+        if self.openings.is_busy() || self.children.iter().any(|child| child.role == Role::Coming) {
             return;
         }
         let Some(serving) = self.serving() else { return };

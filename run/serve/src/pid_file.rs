@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// If there is something else than a file, or a folder cannot be written to.
 pub fn write(path: &Path) -> std::io::Result<()> {
+    let _asking = helper::waits::on(path);
     match std::fs::symlink_metadata(path) {
         Ok(data) if !data.is_file() && !data.is_symlink() => {
             return Err(Error::new(ErrorKind::AlreadyExists, "it is there, and no file"));
@@ -35,6 +36,7 @@ pub fn write(path: &Path) -> std::io::Result<()> {
 
 /// Removes the file, if it is still ours.
 pub fn remove(path: &Path) {
+    let _asking = helper::waits::on(path);
     if read(path).is_ok_and(|text| text.trim_end() == std::process::id().to_string()) {
         let _ = std::fs::remove_file(path);
     }

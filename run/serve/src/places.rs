@@ -32,6 +32,7 @@ const TOLD_MAX: usize = 3;
 /// # Errors
 /// As open(2).
 pub fn open_log(path: &Path, identity: Option<&Identity>) -> io::Result<OwnedFd> {
+    let _asking = helper::waits::on(path);
     if let Some(stream) = own_stream(path) {
         return stream.try_clone_to_owned();
     }
@@ -51,6 +52,7 @@ pub fn open_log(path: &Path, identity: Option<&Identity>) -> io::Result<OwnedFd>
 /// # Errors
 /// As open(2).
 pub fn can_open_log(path: &Path, identity: Option<&Identity>) -> io::Result<()> {
+    let _asking = helper::waits::on(path);
     if own_stream(path).is_some() {
         return Ok(());
     }
@@ -151,6 +153,7 @@ fn create_for(user: &Identity, path: &Path) -> io::Result<OwnedFd> {
 /// # Errors
 /// As open(2).
 pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
+    let _asking = helper::waits::on(path);
     Ok(rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
@@ -159,6 +162,7 @@ pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
 /// # Errors
 /// As open(2).
 pub fn open_settings(path: &Path) -> io::Result<File> {
+    let _asking = helper::waits::on(path);
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }
 
@@ -253,6 +257,7 @@ impl Sample {
     pub fn of(path: &Path) -> Result<Self, Failure> {
         let root =
             open_root(path).map_err(|why| format!("cannot open the root directory {}: {why}", path.display()))?;
+        let _asking = helper::waits::on(path);
         let entries = std::fs::read_dir(path).into_iter().flatten().take(SAMPLE_MAX).flatten();
         let kept = |entry: &std::fs::DirEntry| {
             entry.file_type().is_ok_and(|kind| !kind.is_symlink() && !kind.is_socket() && !kind.is_fifo())

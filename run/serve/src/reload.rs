@@ -11,6 +11,7 @@ use super::orders::{NewSettings, Orders};
 use super::places;
 use super::settings::{self, Step};
 use super::systemd;
+use super::waiting;
 use super::ward::{self, Brought};
 use crate::plan::ServePlan;
 use cpu::Clock;
@@ -150,6 +151,7 @@ impl Reload {
 
     /// What workers are to take up, and what there is to be said of it.
     fn begin(&mut self, prepare: &impl Prepare) -> Result<(Vec<NewSettings>, String), Failure> {
+        let _watch = waiting::of("the reload");
         let stays = |why: String| format!("{why}; everything stays as it was");
         let Brought { settings: file, refused } = self.brought.take().unwrap_or_default();
         if let Some(why) = refused {

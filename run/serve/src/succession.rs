@@ -40,6 +40,8 @@ struct Coming {
     greeted: bool,
     /// The process that is to be signalled in its place, as it says.
     main: Option<u32>,
+    /// It was given what metrics are told by.
+    has_metrics: bool,
     /// When it must serve.
     deadline: Time,
 }
@@ -96,6 +98,7 @@ impl Succession {
             channel: None,
             greeted: false,
             main: None,
+            has_metrics: false,
             deadline: now + self.timeout,
         });
         Ok(id)
@@ -115,8 +118,14 @@ impl Succession {
             },
             None => {
                 let deadline = now + self.timeout;
-                self.coming =
-                    Some(Coming { child: None, channel: Some(channel), greeted: false, main: None, deadline });
+                self.coming = Some(Coming {
+                    child: None,
+                    channel: Some(channel),
+                    greeted: false,
+                    main: None,
+                    has_metrics: false,
+                    deadline,
+                });
             }
         }
     }
@@ -137,13 +146,19 @@ impl Succession {
     /// Goes on, if anything happened. `sockets` are those to be given.
     #[cfg(test)]
     pub fn step(&mut self, sockets: &[(Offered, BorrowedFd<'_>)], now: Time) -> Outcome {
-        self.step_with(|channel| offer(channel, sockets), now)
+        self.step_with(None, |channel| offer(channel, sockets), now)
     }
 
-    /// Goes on, if anything happened. `give` gives the successor what it asks for.
-    pub fn step_with(&mut self, give: impl FnOnce(&Channel) -> Result<(), ChannelError>, now: Time) -> Outcome {
+    /// Goes on, if anything happened. `give` gives the successor what it asks for; what `metrics` are told by, it is
+    /// given if it takes that.
+    pub fn step_with(
+        &mut self,
+        metrics: Option<BorrowedFd<'_>>,
+        give: impl FnOnce(&Channel) -> Result<(), ChannelError>,
+        now: Time,
+    ) -> Outcome {
         let Some(coming) = &mut self.coming else { return Outcome::Pending };
-        let failed = match coming.hear(give) {
+        let failed = match coming.hear(metrics, give) {
             Ok(true) => {
                 let pid = coming.channel.as_ref().and_then(|channel| channel.peer().ok());
                 return Outcome::Followed(pid.unwrap_or(0));
@@ -171,6 +186,11 @@ impl Succession {
     /// its parent.
     pub fn main_process(&self) -> Option<u32> {
         self.coming.as_ref().and_then(|coming| coming.main)
+    }
+
+    /// Whether the successor has what metrics are told by, and will say when it tells them.
+    pub fn has_metrics(&self) -> bool {
+        self.coming.as_ref().is_some_and(|coming| coming.has_metrics)
     }
 
     /// How to talk to the successor, once it has asked.
@@ -209,15 +229,23 @@ impl Succession {
 
 impl Coming {
     /// Takes what the successor said. Whether it serves.
-    fn hear(&mut self, give: impl FnOnce(&Channel) -> Result<(), ChannelError>) -> Result<bool, ChannelError> {
+    fn hear(
+        &mut self,
+        exposed: Option<BorrowedFd<'_>>,
+        give: impl FnOnce(&Channel) -> Result<(), ChannelError>,
+    ) -> Result<bool, ChannelError> {
         let Some(channel) = &self.channel else { return Ok(false) };
         let Some(received) = channel.receive()? else { return Ok(false) };
         match received.message {
-            Message::Hello { version: VERSION, pid, greets } if !self.greeted => {
+            Message::Hello { version: VERSION, pid, greets, metrics } if !self.greeted => {
                 self.greeted = true;
                 self.main = Some(pid);
                 if let Some(at) = ward::greeted_at().filter(|_| greets) {
                     channel.send(&Message::Main { at }, &[])?;
+                }
+                if let Some(socket) = exposed.filter(|_| metrics) {
+                    channel.send(&Message::Metrics, &[socket])?;
+                    self.has_metrics = true;
                 }
                 give(channel)?;
                 Ok(false)

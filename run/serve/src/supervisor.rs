@@ -11,6 +11,7 @@ use super::reload::{Prepare, Reload};
 use super::succession::{Outcome, Succession};
 use super::systemd;
 use super::takeover::control_path;
+use super::waiting;
 use super::wakes::PULSE;
 use super::ward::{self, ParentWish, Ward};
 use crate::plan::{Control, RestartPlan, ServePath, ServePlan, SignalRules};
@@ -30,6 +31,9 @@ use wire::Time;
 /// How often it looks up while the last worker ends: the fleet's thread rings
 /// before it is finished.
 const ENDING: Duration = Duration::from_millis(1);
+
+/// How long whom it has followed by tells metrics for a successor that does not say that it does.
+const TELLING: Duration = Duration::from_secs(10);
 
 /// What differs between the data paths.
 pub trait DataPath {
@@ -53,6 +57,9 @@ pub trait DataPath {
     /// # Errors
     /// If it does not give way: this process must end then.
     fn follow(&mut self) -> Result<Option<(u32, Option<Duration>)>, Failure>;
+
+    /// This process tells metrics from now on: whom it has followed need not any more.
+    fn on_answering(&mut self) {}
 
     /// Gives a successor what it asks for.
     ///
@@ -124,6 +131,8 @@ pub struct Supervisor<'a, P> {
     succession: Succession,
     /// Shows the successor that this process lives.
     successor: Option<Channel>,
+    /// The successor says when it tells metrics; until then this process does.
+    tells_until: Option<Time>,
     reload: Reload,
     ward: Option<&'static Ward>,
     watchdog: Option<Duration>,
@@ -159,6 +168,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
             control: None,
             succession: Succession::new(program, timeout),
             successor: None,
+            tells_until: None,
             reload: Reload::new(plan),
             ward: ward::here(),
             watchdog: systemd::watchdog(),
@@ -189,8 +199,10 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
                 let took_over = self.begin()?;
                 announce(&mut self.path, took_over);
                 self.write_pid_file()?;
+                waiting::started();
                 systemd::ready("serving");
-                exposed::advance(self.metrics.as_ref(), metrics::Readiness::Serving);
+                exposed::advance(self.metrics.as_mut(), metrics::Readiness::Serving);
+                self.path.on_answering();
                 self.begun = true;
             }
             let now = Clock.now();
@@ -202,11 +214,13 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
             }
             self.on_reopen();
             self.on_succession(now);
+            self.tell_no_more(now);
             self.on_time(now);
             let until = if self.orders.stage() == Stage::Halt { now + ENDING } else { self.until(now) };
             self.wait(until)?;
         }
         self.give_up();
+        self.leave_metrics()?;
         if let Some(path) = self.pid_file().filter(|_| self.drain_at.is_none()) {
             pid_file::remove(path);
         }
@@ -265,6 +279,8 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
         fds.extend(self.ward.and_then(Ward::poll_fd));
         self.path.poll_fds(&mut fds);
         fds.extend(self.succession.poll_fds());
+        let successor = self.successor.as_ref().filter(|_| self.tells_until.is_some());
+        fds.extend(successor.map(|channel| PollFd::new(channel, PollFlags::IN)));
         // Rounded up: a deadline is over when this returns.
         let span = until.since(now) + Duration::from_micros(50);
         match poll(&mut fds, Some(&Timespec::try_from(span)?)) {
@@ -277,7 +293,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
     /// When to look up, if nothing happens.
     fn until(&self, now: Time) -> Time {
         let alive = self.watchdog.map(|_| self.next_alive);
-        let times = [self.succession.deadline(), alive, self.drain_at].into_iter().flatten();
+        let times = [self.succession.deadline(), alive, self.drain_at, self.tells_until].into_iter().flatten();
         times.filter(|time| *time > now).fold(now + PULSE, Time::min)
     }
 
@@ -303,7 +319,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
         if self.stopped == 0 {
             say::info("stopping: finishing responses under way; once more to stop at once");
             systemd::stopping();
-            exposed::advance(self.metrics.as_ref(), metrics::Readiness::Stopping);
+            exposed::advance(self.metrics.as_mut(), metrics::Readiness::Stopping);
             self.give_up();
             self.control = None;
             self.orders.advance(Stage::Drain);
@@ -344,6 +360,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
     fn on_reopen(&mut self) {
         let reopen = self.asked.reopens.load(Ordering::Relaxed);
         if core::mem::replace(&mut self.reopened, reopen) != reopen {
+            let _watch = waiting::of("the reopening of logs");
             places::reopen_error_log(self.reload.plan(), None);
             self.orders.ring_workers();
         }
@@ -370,8 +387,8 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
         if !self.succession.is_coming() {
             return;
         }
-        let path = &self.path;
-        match self.succession.step_with(|channel| path.offer(channel), now) {
+        let (path, metrics) = (&self.path, self.metrics.as_ref().and_then(metrics::Server::shared));
+        match self.succession.step_with(metrics, |channel| path.offer(channel), now) {
             Outcome::Pending => {}
             Outcome::Followed(pid) => self.on_ready(pid, now),
             Outcome::Failed(why) => self.on_failed(&why),
@@ -381,6 +398,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
     /// A successor is ready.
     fn on_ready(&mut self, pid: u32, now: Time) {
         let main = self.succession.main_process().unwrap_or(pid);
+        let has_metrics = self.succession.has_metrics();
         if let Err(why) = self.path.hand_over(self.succession.channel()) {
             self.give_up();
             return self.on_failed(&why);
@@ -404,10 +422,41 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
         let open = self.orders.connections();
         say::info(format_args!("process {pid} serves; {open} connections end with their next response"));
         self.orders.advance(Stage::Retire);
-        exposed::advance(self.metrics.as_ref(), metrics::Readiness::Followed);
         self.path.on_followed();
         self.drain_at = self.restart.as_ref().map(|restart| now + restart.drain);
+        self.tells_until = has_metrics.then_some(now + TELLING);
+        self.tell_no_more(now);
         systemd::succeeded(main);
+    }
+
+    /// Whoever follows tells metrics, or is gone, or has not said so in time: this process does not any more.
+    fn tell_no_more(&mut self, now: Time) {
+        if self.drain_at.is_none() {
+            return;
+        }
+        let still =
+            |until: Time| now < until && matches!(self.successor.as_ref().map(Channel::receive), Some(Ok(None)));
+        if !self.tells_until.is_some_and(still) {
+            self.tells_until = None;
+            exposed::advance(self.metrics.as_mut(), metrics::Readiness::Followed);
+        }
+    }
+
+    /// This process has nobody left to serve: where it is followed, it tells metrics until its successor does.
+    fn leave_metrics(&mut self) -> Result<(), Failure> {
+        if self.drain_at.is_none() {
+            return Ok(());
+        }
+        while let Some(until) = self.tells_until
+            && self.asked.stops() == self.stopped
+        {
+            self.wait(until)?;
+            self.on_ward();
+            self.path.look(self.orders, false);
+            self.tell_no_more(Clock.now());
+        }
+        let _ = self.metrics.take().map(metrics::Server::end);
+        Ok(())
     }
 
     fn on_failed(&mut self, why: &str) {

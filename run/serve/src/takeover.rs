@@ -35,6 +35,8 @@ pub struct Predecessor {
     channel: Channel,
     /// Its listening sockets, until they are taken.
     pub sockets: Vec<Found>,
+    /// What it tells metrics by, likewise.
+    metrics: Option<OwnedFd>,
 }
 
 impl Predecessor {
@@ -60,14 +62,15 @@ impl Predecessor {
     }
 
     fn ask_for_queues_by(channel: Channel, queues_max: u16) -> Result<(Self, Vec<Offer>), ChannelError> {
-        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process(), greets: true }, &[])?;
+        channel.send(&hello(), &[])?;
         let mut ports: Vec<Offer> = Vec::new();
-        let mut sockets = Vec::new();
+        let (mut sockets, mut metrics) = (Vec::new(), None);
         let mut first = true;
         loop {
             let mut received = channel.wait(ANSWER)?;
             match received.message {
                 Message::Main { at } if first => ward::greet(&at),
+                Message::Metrics if ports.is_empty() && sockets.is_empty() => metrics = received.descriptors.pop(),
                 Message::Port { terms } if ports.len() < PORTS_MAX => {
                     let attachment = received.descriptors.pop().filter(|_| received.descriptors.is_empty());
                     let attachment = attachment.ok_or(ChannelError::Nonsense)?;
@@ -87,7 +90,7 @@ impl Predecessor {
                         port.queues.push(queue);
                     }
                     if !more {
-                        return Ok((Self { channel, sockets }, ports));
+                        return Ok((Self { channel, sockets, metrics }, ports));
                     }
                 }
                 // Those for clients on its host; queues follow.
@@ -102,6 +105,11 @@ impl Predecessor {
             }
             first = false;
         }
+    }
+
+    /// What it tells metrics by, once, where there is one.
+    pub fn take_metrics(followed: Option<&mut Self>) -> Option<OwnedFd> {
+        followed?.metrics.take()
     }
 
     /// Which process it is.
@@ -146,21 +154,31 @@ impl Predecessor {
         }
     }
 
+    /// Says that this process tells metrics from now on, by what the other gave.
+    pub fn answers(&self) {
+        // Whether it hears that is its own affair: one of before does not.
+        let _ = self.channel.send(&Message::Answers, &[]);
+    }
+
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.channel.receive().is_err()
     }
 
     fn ask_by(channel: Channel) -> Result<Self, ChannelError> {
-        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process(), greets: true }, &[])?;
-        let mut sockets = Vec::new();
+        channel.send(&hello(), &[])?;
+        let (mut sockets, mut metrics) = (Vec::new(), None);
         let mut first = true;
         loop {
-            let received = channel.wait(ANSWER)?;
+            let mut received = channel.wait(ANSWER)?;
             let is_first = core::mem::take(&mut first);
             let (offered, more) = match received.message {
                 Message::Main { at } if is_first => {
                     ward::greet(&at);
+                    continue;
+                }
+                Message::Metrics if sockets.is_empty() => {
+                    metrics = received.descriptors.pop();
                     continue;
                 }
                 // Without an end it would be waited for without one.
@@ -173,7 +191,7 @@ impl Predecessor {
             };
             take_sockets(&mut sockets, offered, received.descriptors)?;
             if !more {
-                return Ok(Self { channel, sockets });
+                return Ok(Self { channel, sockets, metrics });
             }
         }
     }
@@ -183,7 +201,7 @@ impl Predecessor {
     /// # Errors
     /// If it does not agree. It serves on, and this process is to end, in a
     /// way that finishes what it has accepted.
-    pub fn succeed(self) -> Result<(), ChannelError> {
+    pub fn succeed(&self) -> Result<(), ChannelError> {
         self.channel.send(&Message::Ready, &[])?;
         match self.channel.wait(ANSWER)?.message {
             Message::Yours => Ok(()),
@@ -196,6 +214,11 @@ impl AsFd for Predecessor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
+}
+
+/// What a process says that wants to take over.
+fn hello() -> Message {
+    Message::Hello { version: VERSION, pid: ward::main_process(), greets: true, metrics: true }
 }
 
 /// Takes listening sockets that were offered.

@@ -235,6 +235,7 @@ pub fn reloaded(well: bool) {
 
 /// Whether content below `root` can be reached from here.
 pub fn reaches(root: &Path) -> bool {
+    let _asking = helper::waits::on(root);
     let folders = here().and_then(|ward| ward.confined.get()).and_then(|confined| confined.folders.as_ref());
     // What was opened counts: this process may not be able to look.
     let real = match helper::opened::of(root) {

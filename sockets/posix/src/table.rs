@@ -85,6 +85,8 @@ pub struct SocketTable {
     pub(crate) unclaimed: Vec<u32>,
     /// Other processes accept on the same ports, and may have those.
     pub(crate) shares_ports: bool,
+    /// A connection was finished that has not told its peer yet.
+    pub(crate) ends: bool,
     /// Sockets to be looked at after a turn: somebody waits for room.
     pub(crate) roomless: Vec<u32>,
     /// Bytes that were given to the stack since its last turn.
@@ -111,6 +113,7 @@ impl SocketTable {
             listeners: Vec::new(),
             unclaimed: Vec::new(),
             shares_ports: false,
+            ends: false,
             roomless: Vec::new(),
             pending: 0,
             looks: Looks::default(),
@@ -286,6 +289,14 @@ impl SocketTable {
     /// called after each turn.
     pub const fn share_ports(&mut self) {
         self.shares_ports = true;
+    }
+
+    /// Whether a connection was finished since this was asked last. Its end is to leave before anything is looked at
+    /// that came meanwhile (`Silo::send_said`), as the kernel sends it from within close(2): whom a reset reaches first
+    /// that his last words came to takes them for lost, and not for unanswered.
+    #[inline]
+    pub fn take_ends(&mut self) -> bool {
+        core::mem::take(&mut self.ends)
     }
 
     /// How many such connections there are.

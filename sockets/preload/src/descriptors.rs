@@ -32,7 +32,7 @@ pub fn let_go(fd: c_int) {
                 let lingers = worker.calls().lingers(fd);
                 worker.close(fd);
                 if was == Mark::Connection {
-                    worker.leave_soon(false);
+                    worker.leave_ended();
                 }
                 if let Some((id, limit)) = lingers {
                     // As the kernel has it, whether or not calls on it blocked. A signal ends it.
@@ -334,7 +334,7 @@ unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
         Mark::Connection => {
             let done = with(|worker| {
                 let done = worker.calls().shutdown(fd, how);
-                worker.leave_soon(false);
+                worker.leave_ended();
                 done
             });
             int(result(done.map(|()| 0)))

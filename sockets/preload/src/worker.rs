@@ -3,6 +3,7 @@
 mod errands;
 mod heir;
 mod in_the_way;
+mod leaving;
 mod lost;
 mod pace;
 mod unclaimed;
@@ -51,9 +52,6 @@ const LOOK_AFTER_LISTENERS: Duration = Duration::from_secs(1);
 
 /// Places that are looked at then for connections of a process that was killed: some 25,000 a second.
 const MOST_LOST: usize = 256;
-
-/// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
-const MOST_PENDING: usize = 16 * 1448;
 
 /// Turns that the deputy takes in a row: the program's thread may come back and wait for it.
 const MOST_TURNS: usize = 8;
@@ -188,6 +186,9 @@ impl SeatedWorker {
             self.look_after_link(now);
         }
         let unclaimed = self.silo.app.unclaimed();
+        if self.silo.app.take_ends() {
+            self.pace.send_said(&mut self.silo, now);
+        }
         let turn = self.pace.turn(&mut self.silo, now);
         self.more = turn.more;
         self.deadline = turn.deadline;
@@ -330,26 +331,6 @@ impl SeatedWorker {
         let _ = self.calls().close(fd);
         if let Some(address) = listened {
             self.on_listener_closed(address.port());
-        }
-    }
-
-    /// Takes a turn where much waits to leave.
-    #[inline]
-    pub fn turn_if_full(&mut self) {
-        if self.silo.app.pending() >= MOST_PENDING {
-            self.turn();
-        }
-    }
-
-    /// The program has written, or finished: at once it leaves where more of the same does not follow
-    /// and nobody else waits for the program, for all that it was last told of has its answer. So what
-    /// comes of one look for events leaves together, and who then computes keeps nobody waiting. Else
-    /// it leaves with the next wait, with so many bytes, or by the deputy.
-    #[inline]
-    pub fn leave_soon(&mut self, more: bool) {
-        self.to_leave = true;
-        if self.silo.app.pending() >= MOST_PENDING || (!more && self.silo.app.is_all_answered()) {
-            self.turn();
         }
     }
 

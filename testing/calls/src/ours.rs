@@ -95,6 +95,9 @@ impl Ours {
         for _ in 0..MOST_TURNS {
             let mut busy = false;
             for end in &mut self.ends {
+                if end.silo.app.take_ends() {
+                    end.silo.send_said(self.now);
+                }
                 let turn = end.silo.turn(self.now);
                 end.calls().after_turn();
                 busy |= turn.more || turn.frames > 0;
@@ -104,6 +107,13 @@ impl Ours {
             }
         }
         panic!("the stacks never come to rest");
+    }
+
+    /// Has one side take a turn, and the other none.
+    pub fn turn(&mut self, side: usize) {
+        let end = &mut self.ends[side];
+        _ = end.silo.turn(self.now);
+        end.calls().after_turn();
     }
 
     /// Lets time pass.

@@ -73,6 +73,28 @@ fn who_lingers_waits_until_the_peer_has_all() {
     assert!(client.has_all(id) && client.untaken() == 0, "the peer has it, whether or not it reads");
 }
 
+/// What comes for a connection that was closed while it was under way is answered by a reset, behind our end: the kernel
+/// sends that from within close(2).
+#[test]
+fn an_end_goes_before_the_reset_of_what_came_meanwhile() {
+    for finish in [false, true] {
+        let mut world = connected(1);
+        assert!(world.ends[0].calls().accept(LISTENER, SERVER, true).unwrap().is_some());
+        assert_eq!(send(&mut world.ends[1].calls(), CLIENT, 100), 100);
+        // It is on the link when the server ends.
+        world.turn(1);
+        let mut server = world.ends[0].calls();
+        if finish {
+            server.shutdown(SERVER, libc::SHUT_RDWR).unwrap();
+        } else {
+            server.close(SERVER).unwrap();
+        }
+        world.pass(Duration::from_millis(50));
+        let mut client = world.ends[1].calls();
+        assert_eq!(read(&mut client, CLIENT), Ok(0), "the end is what it reads first");
+    }
+}
+
 /// Who cannot be accepted is reset, the first that came first.
 #[test]
 fn whom_nobody_can_accept_is_reset() {

@@ -160,7 +160,10 @@ impl Appended {
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = match helper::opened::of(path) {
             Some(file) => file.into(),
-            None => File::options().create(true).append(true).open(path)?,
+            None => {
+                let _asking = helper::waits::on(path);
+                File::options().create(true).append(true).open(path)?
+            }
         };
         Self::from_file(file)
     }

@@ -58,6 +58,7 @@ impl TempFolderRules {
     /// # Errors
     /// What failed.
     pub fn make(&self, owner: Option<(u32, u32)>) -> Result<(), FolderError> {
+        let _asking = helper::waits::on(&self.path);
         let failed = |call| move |why| FolderError { call, path: self.path.clone(), why };
         let Some(name) = self.path.file_name() else { return Ok(()) };
         let within = self.path.parent().filter(|within| !within.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -89,6 +90,7 @@ impl TempFolderRules {
     /// # Errors
     /// Why it would.
     pub fn can_be_given(&self, user: u32) -> Result<(), FolderError> {
+        let _asking = helper::waits::on(&self.path);
         let within = self.path.parent().filter(|within| !within.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let (Ok(stat), Ok(around)) = (rustix::fs::lstat(&self.path), rustix::fs::stat(within)) else { return Ok(()) };
         let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
@@ -103,6 +105,7 @@ impl TempFolderRules {
     /// # Errors
     /// What failed.
     pub fn open(&self) -> Result<OwnedFd, FolderError> {
+        let _asking = helper::waits::on(&self.path);
         open(&self.path).map_err(|why| FolderError { call: "open()", path: self.path.clone(), why })
     }
 }

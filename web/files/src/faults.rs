@@ -30,6 +30,8 @@ pub struct FileFault {
     /// The number of who asked for it, where nothing of its answer was sent yet and [`Files::next_woken`]
     /// tells of it.
     pub waiter: Option<u32>,
+    /// Whose answer it was, which may be over by now.
+    pub exchange: ExchangeId,
 }
 
 impl Files {
@@ -49,6 +51,6 @@ impl Files {
         let Some(work) = self.works.get(work) else { return };
         let Some(stream) = work.stream.as_ref().filter(|_| self.faults.len() < FAULTS_MAX) else { return };
         let waiter = work.guest.filter(|_| stream.head.is_some());
-        self.faults.push_back(FileFault { path: Arc::clone(stream.source.path()), why, waiter });
+        self.faults.push_back(FileFault { path: Arc::clone(stream.source.path()), why, waiter, exchange: work.id });
     }
 }

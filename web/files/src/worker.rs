@@ -542,6 +542,7 @@ pub fn look_at_root(path: &Path) -> std::io::Result<()> {
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    let _asking = helper::waits::on(path);
     let root = match helper::opened::of(path) {
         Some(root) => root,
         None => rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?,

@@ -6,6 +6,7 @@ pub mod opened;
 #[allow(unsafe_code, reason = "a system call that no crate has")]
 mod slices;
 mod twin;
+pub mod waits;
 
 pub use twin::{Sleeper, Twin, inline, is_inline};
 

@@ -44,6 +44,7 @@ mod guard;
 mod handler;
 mod held;
 mod host;
+mod late;
 mod left_behind;
 mod limit_rate;
 mod listing;
@@ -56,6 +57,7 @@ mod names;
 mod pages;
 mod parts;
 mod passing;
+mod patience;
 mod permission;
 mod phases;
 mod placed;
@@ -112,6 +114,7 @@ use access_log::LogSet;
 use app::Wake;
 use asking::KeptLinks;
 use core::time::Duration;
+use errors::CutAnswer;
 use exchange::{ExchangeId, HeadWriter, Replies};
 use features::compression::CompressedBodies;
 use files::{FileId, FileLimits, Files, Streamed};
@@ -206,6 +209,8 @@ pub(crate) struct Rest {
     subs: Subs,
     /// Those whose clients have gone.
     left_behind: LeftRequests,
+    /// Answers that were cut short in this turn.
+    cut: Vec<CutAnswer>,
 }
 
 /// Bytes of compressed content that are kept.
@@ -254,6 +259,7 @@ impl Engine {
                 kept: KeptLinks::default(),
                 subs: Subs::default(),
                 left_behind: LeftRequests::default(),
+                cut: Vec::new(),
             },
             single: None,
             moved: false,

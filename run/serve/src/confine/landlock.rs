@@ -150,6 +150,7 @@ impl Ruleset {
     }
 
     fn allow(&self, folder: &Path, allowed: u64) -> Result<(), String> {
+        let _asking = helper::waits::on(folder);
         let folder = match rustix::fs::open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
             Ok(folder) => folder,
             // Without its rule nothing below it could be read, though it is there.

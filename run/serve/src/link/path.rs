@@ -38,6 +38,10 @@ impl<'a> DataPath for LinkPath<'a> {
         Ok(Some((predecessor.pid(), Some(waited))))
     }
 
+    fn on_answering(&mut self) {
+        let _ = self.predecessor.map(Predecessor::answers);
+    }
+
     fn offer(&self, channel: &Channel) -> Result<(), ChannelError> {
         self.silos.beside.offer(channel)?;
         self.own_ports.offer(channel)

@@ -6,6 +6,7 @@ use super::super::confine::Identity;
 use super::super::control::{BATCH, Channel};
 use super::super::places;
 use super::super::settings;
+use super::super::waiting;
 use super::super::ward::FromParent;
 use crate::plan::ServePlan;
 use core::time::Duration;
@@ -71,6 +72,7 @@ impl Openings {
         let (plan, identity, asked) = (plan.clone(), self.identity.clone(), Arc::clone(&self.plan));
         let successor = Arc::clone(&self.successor);
         self.start(channel, move |channel| {
+            let _watch = waiting::of("the reload");
             let mut opened = Opened::default();
             let next = opened.read(&plan);
             if next.as_ref().is_ok_and(|next| settings::takes_successor(&plan, next)) {
@@ -92,6 +94,7 @@ impl Openings {
         let Some(last) = paths.pop() else { return };
         let (plan, identity) = (plan.clone(), self.identity.clone());
         self.start(channel, move |channel| {
+            let _watch = waiting::of("the reopening of logs");
             places::reopen_error_log(&plan, identity.as_ref());
             for path in paths {
                 send(channel, &FromParent::Bring { path: bytes(&path) }, &[open_log(&path, identity.as_ref())?])?;
@@ -103,7 +106,10 @@ impl Openings {
     /// Standard error goes on to where `plan` says now.
     pub fn reopen_error_log(&self, plan: &ServePlan) {
         let (plan, identity) = (plan.clone(), self.identity.clone());
-        let open = move || places::reopen_error_log(&plan, identity.as_ref());
+        let open = move || {
+            let _watch = waiting::of("the reload");
+            places::reopen_error_log(&plan, identity.as_ref());
+        };
         if let Err(why) = thread::Builder::new().name("opening".to_owned()).spawn(open) {
             say::error(format_args!("cannot start a thread to open files: {why}"));
         }
@@ -217,6 +223,7 @@ impl Opened {
             }
             for path in &program.tls_files {
                 // Keys are root's alone, and the child is not root.
+                let _asking = helper::waits::on(path);
                 let opened = File::open(path).map_err(|why| format!("cannot open {}: {why}", path.display()))?;
                 self.others.push((bytes(path), opened.into()));
             }

@@ -17,7 +17,7 @@ fn asked() -> (Succession, Channel) {
 }
 
 fn hello(channel: &Channel) {
-    channel.send(&Message::Hello { version: VERSION, pid: 1, greets: true }, &[]).unwrap();
+    channel.send(&Message::Hello { version: VERSION, pid: 1, greets: true, metrics: false }, &[]).unwrap();
 }
 
 fn failed(outcome: &Outcome, reason: &str) {
@@ -71,7 +71,7 @@ fn a_successor_that_fails_changes_nothing() {
     drop(theirs);
     failed(&succession.step(&[], NOW), "went away");
     let (mut succession, theirs) = asked();
-    theirs.send(&Message::Hello { version: VERSION + 1, pid: 1, greets: false }, &[]).unwrap();
+    theirs.send(&Message::Hello { version: VERSION + 1, pid: 1, greets: false, metrics: false }, &[]).unwrap();
     failed(&succession.step(&[], NOW), "no message of this protocol");
     assert!(matches!(theirs.receive(), Err(ChannelError::Refused(why)) if why.contains("version")));
     // To say that it serves, it must have asked, once.

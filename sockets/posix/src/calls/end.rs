@@ -102,6 +102,7 @@ impl Calls<'_> {
                     self.stack.set_cork(stream.id, false);
                 }
                 self.stack.finish(stream.id);
+                self.table.ends = true;
                 if !stream.ended {
                     let until = self.stack.now() + ORPHAN_LINGERS;
                     self.stack.set_timer(stream.id, Some(until));
@@ -213,6 +214,7 @@ impl Calls<'_> {
                 let id = stream.id;
                 if write {
                     self.stack.finish(id);
+                    self.table.ends = true;
                 }
                 Ok(())
             }

@@ -24,6 +24,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
 use link::LinkState;
+use sharing::LONGEST_PARKED;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -37,6 +38,10 @@ const WITHOUT_HEIR: Duration = Duration::from_secs(1);
 /// How long the child waits for peers that do not take what was written; then they are reset (Linux:
 /// `tcp_fin_timeout`).
 const HEIR_LIVES: Duration = Duration::from_secs(60);
+
+/// How long a handshake is waited for whose listener is closed: a peer that is there has answered by then, or asked
+/// again. Those that are not there, as in a flood of SYNs, hold no seat for longer.
+const HANDSHAKES: Duration = LONGEST_PARKED;
 
 /// Seconds after which a child ends whatever holds it up.
 const HEIR_ENDS: u32 = 70;
@@ -90,7 +95,7 @@ impl SeatedWorker {
 
     /// The process is about to become another program.
     pub fn before_program(&mut self) -> Option<Heir> {
-        if self.silo.stack.connections() == 0 {
+        if self.silo.stack.connections() + self.silo.stack.half_open() == 0 {
             return None;
         }
         let heir = self.make_heir(When::WithNextProgram);
@@ -131,19 +136,23 @@ impl SeatedWorker {
         self.turn_and_send();
     }
 
-    /// Takes turns until peers have all, or the time is up: how many have not.
+    /// Takes turns until peers have all, or the time is up: how many have not. Handshakes that are under way are
+    /// completed, for who was answered takes its connection for open: another worker accepts it then.
     fn drain(&mut self, limit: Duration) -> usize {
-        let until = Clock.now() + limit;
+        let began = Clock.now();
         loop {
             self.turn();
-            let untaken = self.calls().untaken() + self.silo.app.unclaimed();
-            let left = until.since(Clock.now());
+            let lasts = Clock.now().since(began);
+            let handshakes = if lasts < HANDSHAKES { self.silo.stack.half_open() } else { 0 };
+            let untaken = self.calls().untaken() + self.silo.app.unclaimed() + handshakes;
+            let left = limit.saturating_sub(lasts);
             if left.is_zero() || ENDS_NOW.load(Ordering::Relaxed) || !(untaken > 0 || self.has_more()) {
                 self.send_held();
                 return untaken;
             }
+            let pause = if handshakes > 0 { left.min(HANDSHAKES.saturating_sub(lasts)) } else { left };
             // A signal's handler is the program's, which is at its end.
-            let _ = self.wait(&[], left, ptr::null());
+            let _ = self.wait(&[], pause, ptr::null());
         }
     }
 

@@ -48,6 +48,14 @@ impl WorkerPace {
         Turn { deadline: turn.deadline.min(self.hold.deadline()), ..turn }
     }
 
+    /// Sends what was said and looks at nothing that came; shows it unless that is held back.
+    pub fn send_said(&mut self, silo: &mut Silo<SeatedLink<AnyLink>, SocketTable>, now: Time) {
+        silo.send_said(now);
+        if self.hold.is_off() || self.hold.on_turn(now, true, silo.room()) {
+            silo.flush(now);
+        }
+    }
+
     /// What was sent is held back.
     #[inline]
     pub fn holds(&self) -> bool {

@@ -26,7 +26,8 @@ over! {
             frames_are_held_back, every_pace_serves;
         stopped: a_worker_that_is_stopped_keeps_nobody_else;
         workers: a_download_outlives_three_reloads, workers_become_more_and_fewer, one_of_two_workers_is_killed,
-            nobody_notices_a_reload, the_old_master_is_killed_amid_the_change;
+            nobody_notices_a_reload, no_handshake_fails_where_its_worker_ends, kept_connections_end_in_order_at_a_reload,
+            the_old_master_is_killed_amid_the_change;
     }
     /// AF_XDP, with one queue for all workers.
     xdp: Over::Xdp { queues: 1 } => {
@@ -35,7 +36,8 @@ over! {
         paces: a_worker_that_polls_takes_its_core_and_hears_signals, a_worker_sleeps_by_the_clock,
             frames_are_held_back, every_pace_serves;
         stopped: a_worker_that_is_stopped_keeps_nobody_else;
-        workers: a_download_outlives_three_reloads, one_of_two_workers_is_killed, nobody_notices_a_reload;
+        workers: a_download_outlives_three_reloads, one_of_two_workers_is_killed, nobody_notices_a_reload,
+            no_handshake_fails_where_its_worker_ends, kept_connections_end_in_order_at_a_reload;
     }
     /// AF_XDP, with a queue for each of two workers.
     xdp_queues: Over::Xdp { queues: 2 } => {

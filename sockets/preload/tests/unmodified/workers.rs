@@ -2,12 +2,13 @@
 
 use crate::server::{LARGE, Over, Server, ask, get, is_followed, send, worker};
 use interop::{Program, Raised, in_namespace, wait_for};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -167,6 +168,89 @@ pub fn nobody_notices_a_reload(over: Over) {
             }
             drop(stop);
         });
+        server.command("quit");
+        server.ended();
+    });
+}
+
+/// Nor does one fail whose handshake is under way with a worker that lets its listener go, and ends, for it has nobody
+/// else: answers to SYNs wait here.
+pub fn no_handshake_fails_where_its_worker_ends(over: Over) {
+    in_namespace(NEEDED, move || {
+        let mut server = Server::start_with(over, "handshakes", &["--tx-delay", "100ms"]);
+        server.configure(|text| text.replace("worker_processes 1", "worker_processes 2"));
+        server.command("reload");
+        let workers = || {
+            let children = Command::new("pgrep").args(["-P", &server.master().unwrap().to_string()]).output().unwrap();
+            let children = String::from_utf8(children.stdout).unwrap();
+            children.lines().map(|child| child.parse().unwrap()).collect::<Vec<i32>>()
+        };
+        for _ in 0..12 {
+            wait_for("two workers that have nobody", || {
+                // What was there before is over.
+                std::thread::sleep(Duration::from_millis(500));
+                workers().len() == 2
+            });
+            let asks = std::thread::spawn(|| ask("/small"));
+            std::thread::sleep(Duration::from_millis(40));
+            // Its master starts another.
+            let one = workers()[0];
+            send(one, Signal::QUIT);
+            assert_eq!(asks.join().unwrap().unwrap(), "a small file\n");
+            wait_for("its end", || {
+                // A signal that comes before it sleeps is seen with the next event, as with the kernel's calls.
+                std::thread::sleep(Duration::from_millis(100));
+                let _ = Pid::from_raw(one).map(|one| kill_process(one, Signal::QUIT));
+                !workers().contains(&one)
+            });
+        }
+        server.command("quit");
+        server.ended();
+    });
+}
+
+/// Asks on one connection, again and again, until that ends: whether its end came in order.
+fn ask_until_the_end(at: u64, asked: &AtomicUsize) -> bool {
+    let mut stream = TcpStream::connect("10.9.0.2:80").unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    for round in 0.. {
+        let sent = stream.write_all(b"GET /small HTTP/1.1\r\nHost: here\r\n\r\n");
+        let (mut answer, mut some) = (Vec::new(), [0; 4_096]);
+        while !answer.ends_with(b"a small file\n") {
+            match stream.read(&mut some) {
+                Ok(0) if answer.is_empty() => return true,
+                Ok(0) => panic!("half an answer"),
+                Ok(length) => answer.extend_from_slice(&some[..length]),
+                Err(why) if why.kind() == ErrorKind::ConnectionReset => return false,
+                Err(why) => panic!("{why}, {sent:?}"),
+            }
+        }
+        asked.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis((at * 13 + round * 7) % 50));
+    }
+    unreachable!("there is no end of numbers")
+}
+
+/// A worker that ends closes connections that rest, while their clients may just ask for more: as on the kernel's
+/// sockets the end reaches them, and a reset only whom it had heard and not read, which are few.
+pub fn kept_connections_end_in_order_at_a_reload(over: Over) {
+    const CLIENTS: u64 = 20;
+    in_namespace(NEEDED, move || {
+        let mut server = Server::start(over, "kept");
+        let mut orderly = Vec::new();
+        for _ in 0..6 {
+            let asked = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                let asked = &asked;
+                let clients: Vec<_> =
+                    (0..CLIENTS).map(|at| scope.spawn(move || ask_until_the_end(at, asked))).collect();
+                wait_for("answers", || asked.load(Ordering::Relaxed) > 5 * CLIENTS as usize);
+                server.command("reload");
+                orderly.extend(clients.into_iter().map(|client| client.join().unwrap()));
+            });
+        }
+        let resets = orderly.iter().filter(|orderly| !**orderly).count();
+        assert!(resets * 20 <= orderly.len(), "{resets} of {} were reset", orderly.len());
         server.command("quit");
         server.ended();
     });

@@ -85,6 +85,10 @@ fn a_file_that_cannot_be_read_on_is_told() {
             // Ours has it read by a thread, which waits for whoever has the file, and says which one it is.
             let line = if is_nginx { "sendfile() failed (5: " } else { "films/film\" failed (5: " };
             wait_for("a line", || server.text("error.log").contains(line));
+            let errors = server.text("error.log");
+            let line = errors.lines().find(|told| told.contains(line)).unwrap();
+            let about = ", client: 127.0.0.1, server: , request: \"GET /films/film HTTP/1.1\", host: \"a\"";
+            assert!(line.contains(" while sending response to client") && line.ends_with(about), "{line}");
             fuse.set("film", Fate::Answered);
             server.running.stop();
         });
@@ -111,5 +115,99 @@ fn a_file_that_is_waited_for_in_vain_is_told() {
         assert!(errors.contains("[error]") && errors.contains("did not answer in time"), "{errors}");
         fuse.set("film", Fate::Answered);
         server.running.stop();
+    });
+}
+
+/// The body that a path is answered with, whose status is this.
+fn body_of(path: &str, status: u16) -> String {
+    let mut stream = TcpStream::connect("127.0.0.1:80").unwrap();
+    // The clients of a page that never ends wait no longer.
+    stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: a\r\n\r\n").unwrap();
+    let mut came = String::new();
+    stream.read_to_string(&mut came).unwrap_or_else(|why| panic!("{path}: {why}, {came}"));
+    let (head, body) = came.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {head}");
+    body.to_owned()
+}
+
+/// What is within a page fails as if its place answered 503 where its disk hangs, and the page ends; whatever else is
+/// asked for such a file is told the same.
+#[test]
+fn a_file_within_a_page_is_not_waited_for_without_an_end() {
+    in_namespace(&[], || {
+        let (root, fuse) = mounted("within", b"a film");
+        let include = |more: &str| format!("before<!--#include virtual=\"/films/film\"{more} -->after");
+        let stub = format!("<!--#block name=\"s\" -->sorry<!--#endblock -->{}", include(" stub=\"s\""));
+        let pages = [
+            ("plain", include("")),
+            ("waits", include(" wait=\"yes\"")),
+            ("stub", stub),
+            ("inner", include("")),
+            ("outer", "<!--#include virtual=\"/inner.html\" -->end".to_owned()),
+        ];
+        for (name, text) in &pages {
+            std::fs::write(root.join(format!("{name}.html")), text).unwrap();
+            let fails = text.replace("/films/film", "/fails").replace("/inner.html", "/fails-inner.html");
+            std::fs::write(root.join(format!("fails-{name}.html")), fails).unwrap();
+        }
+        std::fs::write(root.join("page"), "a page").unwrap();
+        let conf = format!(
+            "error_log error.log; http {{ access_log l.log; client_header_timeout 4s; root {}; \
+             server {{ listen 127.0.0.1:80; ssi on; ssi_types *; location = /fails {{ return 503; }} \
+             location = /allowed {{ return 200; }} location = /asked {{ auth_request /films/film; alias {}/page; }} \
+             location = /behind {{ auth_request /allowed; alias {}/films/film; }} \
+             location = /copied {{ mirror /films/film; alias {}/page; }} \
+             location = /added {{ add_after_body /films/film; alias {}/page; }} \
+             location = /adds {{ add_after_body /fails; alias {}/page; }} }} }}",
+            root.display(),
+            root.display(),
+            root.display(),
+            root.display(),
+            root.display(),
+            root.display(),
+        );
+        let server = Server::start(false, "disks-within", &conf);
+        let names = pages.each_ref().map(|(name, _)| *name);
+        let expected = names.map(|name| body_of(&format!("/fails-{name}.html"), 200));
+        let adds = body_of("/adds", 200);
+        // Nothing of it is known yet.
+        fuse.set("film", Fate::Hangs);
+        for (name, expected) in names.iter().zip(&expected) {
+            assert_eq!(&body_of(&format!("/{name}.html"), 200), expected, "{name}");
+        }
+        assert_eq!(body_of("/added", 200), adds);
+        assert_eq!(body_of("/copied", 200), "a page");
+        body_of("/asked", 500);
+        body_of("/behind", 503);
+        // Of each that waited, but for those that waited with another.
+        wait_for("lines", || server.text("error.log").matches("did not answer in time").count() >= 7);
+        fuse.set("film", Fate::Answered);
+        server.running.stop();
+    });
+}
+
+/// One that is found and is not read on is cut short, whether its content passes filters or not.
+#[test]
+fn a_file_within_a_page_that_is_not_read_is_cut_short() {
+    in_namespace(&[], || {
+        let (root, fuse) = mounted("within-read", &vec![b'x'; BYTES]);
+        std::fs::write(root.join("page"), "before<!--#include virtual=\"/films/film\" -->after").unwrap();
+        let conf = |all: &str| {
+            format!(
+                "error_log error.log; http {{ access_log l.log; client_header_timeout 4s; send_timeout 4s; root {}; \
+                 server {{ listen 127.0.0.1:80; ssi_types *; {all} location = /page {{ ssi on; }} }} }}",
+                root.display(),
+            )
+        };
+        for all in ["", "ssi on;"] {
+            let server = Server::start(false, "disks-within-read", &conf(all));
+            fuse.set("film", Fate::HangsRead);
+            assert_eq!(body_of("/page", 200), "beforeafter", "{all}");
+            wait_for("a line", || server.text("error.log").contains("did not answer in time"));
+            fuse.set("film", Fate::Answered);
+            assert_eq!(body_of("/page", 200).len(), "beforeafter".len() + BYTES, "{all}");
+            server.running.stop();
+        }
     });
 }

@@ -61,6 +61,7 @@ mod theirs;
 mod tree;
 mod twins;
 mod upstream;
+mod waits;
 
 use interop::{Program, in_namespace};
 use programs::Programs;

@@ -51,8 +51,13 @@ impl Server {
         folder
     }
 
-    pub(crate) fn reload(&self, conf: &str) {
+    /// From now on its file says this.
+    pub(crate) fn write(&self, conf: &str) {
         write_conf(&self.folder, conf);
+    }
+
+    pub(crate) fn reload(&self, conf: &str) {
+        self.write(conf);
         self.running.signal(Signal::HUP);
     }
 

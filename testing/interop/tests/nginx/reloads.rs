@@ -6,9 +6,13 @@ use interop::{Nearside, Raised, Running, in_namespace, output, scratch, wait_for
 use rustix::process::Signal;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// How many configurations follow the first one, unless `NEARSIDE_RELOADS` says
 /// otherwise.
@@ -231,3 +235,91 @@ fn follow_each_other(path: Path) {
         server.stop();
     });
 }
+
+/// Hosts of a configuration that takes its time to be read.
+const HOSTS: usize = 400;
+
+/// Where it is asked whether a server is ready.
+const METRICS: &str = "127.0.0.1:9147";
+
+/// The status of what is told there.
+fn answered(path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(METRICS)?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")?;
+    let mut came = String::new();
+    stream.read_to_string(&mut came)?;
+    Ok(came.split(' ').nth(1).unwrap_or_default().to_owned())
+}
+
+/// Addresses that are listened on change, so that another process serves: whoever asks whether it is ready is
+/// answered all the time.
+#[test]
+fn whoever_asks_while_processes_change_is_answered() {
+    in_namespace(&[], || {
+        let folder = scratch("nginx-reloads").join("metrics");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("www")).unwrap();
+        let hosts = |port: usize| -> String {
+            let host = |at| format!("server {{ listen 127.0.0.1:80; server_name h{at}.example; root www; }}\n");
+            let other = format!("server {{ listen 127.0.0.1:{port}; return 200 {port}; }}\n");
+            (0..HOSTS).map(host).chain([other]).collect()
+        };
+        let configure = |user: &str, port: usize| {
+            let text = format!(
+                "user {user}; worker_processes 2; daemon off; pid nginx.pid; error_log error.log; events {{}}\n\
+                 http {{ access_log off;\n{} }}\n",
+                hosts(port)
+            );
+            fs::write(folder.join("nginx.conf"), text).unwrap();
+        };
+        // A process that has kept its rights has no successor without being asked for one.
+        for (user, order) in [("root", "-USR2"), ("nobody", "-HUP")] {
+            configure(user, 8_000);
+            let words = ["nginx", "-p", folder.to_str().unwrap(), "-c", "nginx.conf", "--metrics", METRICS];
+            let mut running = Running::start(&mut Nearside::command(words));
+            running.wait_until_open("127.0.0.1:80");
+            let signal = |name: &str| {
+                let pid = fs::read_to_string(folder.join("nginx.pid")).unwrap();
+                output(Command::new("kill").args([name, pid.trim()]))
+            };
+            wait_for("it is ready", || answered("/readyz").is_ok_and(|status| status == "200"));
+            let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+            thread::scope(|scope| {
+                let probe = |path: &'static str| {
+                    let (over, asked) = (&over, &asked);
+                    scope.spawn(move || {
+                        while !over.load(Ordering::SeqCst) {
+                            let status = answered(path);
+                            assert!(status.as_ref().is_ok_and(|status| status == "200"), "{path}: {status:?}");
+                            asked.fetch_add(1, Ordering::SeqCst);
+                            thread::sleep(PROBE);
+                        }
+                    })
+                };
+                let probes = [probe("/readyz"), probe("/metrics")];
+                let raised = Raised(&over);
+                for port in 8_001..8_005_u16 {
+                    configure(user, port.into());
+                    let mut looks = 0;
+                    wait_for("the new address", || {
+                        // One successor after the other: it may be too early for the next.
+                        let _ = (looks % 200 == 0).then(|| signal(order));
+                        looks += 1;
+                        TcpStream::connect(("127.0.0.1", port)).is_ok()
+                    });
+                    let before = asked.load(Ordering::SeqCst);
+                    wait_for("answers behind it", || {
+                        asked.load(Ordering::SeqCst) > before + 20 || probes.iter().any(|probe| probe.is_finished())
+                    });
+                }
+                drop(raised);
+                probes.into_iter().for_each(|probe| probe.join().unwrap());
+            });
+            signal("-TERM");
+            wait_for("the end", || TcpStream::connect(METRICS).is_err());
+        }
+    });
+}
+
+/// How often it is asked: each so long.
+const PROBE: Duration = Duration::from_millis(5);

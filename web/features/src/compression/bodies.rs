@@ -97,7 +97,7 @@ struct KnownBody {
     /// Whose bytes it was made of, as long as they are held elsewhere: content that
     /// is let go of is to be gone. None has its key meanwhile.
     source: Option<Weak<Vec<u8>>>,
-    /// `None`: it would be longer.
+    /// `None`: it cannot be compressed, or not be read.
     body: Option<Body>,
     used: bool,
 }
@@ -124,17 +124,20 @@ impl Compressor {
     fn work(&mut self, Job { key, content }: Job) -> bool {
         let read;
         let bytes = match &content {
-            JobContent::Memory(bytes, start) => bytes.get(*start..).unwrap_or_default(),
+            JobContent::Memory(bytes, start) => bytes.get(*start..),
             JobContent::File(file) => {
-                read = file.read().unwrap_or_default();
-                &read
+                read = file.read();
+                read.as_deref()
             }
         };
-        let mut out = Vec::with_capacity(bytes.len() / 3);
-        let shorter = self.whole.encode(key.1, key.2, bytes, &mut out) && out.len() < bytes.len();
+        // Longer or not, as nginx has it: which form is sent is for lengths and types to say, not for content.
+        let out = bytes.and_then(|bytes| {
+            let mut out = Vec::with_capacity(bytes.len() / 3);
+            self.whole.encode(key.1, key.2, bytes, &mut out).then_some(out)
+        });
         // Whoever hears that it is made finds nothing held for it.
         drop(content);
-        let is_heard = self.made.send((key, shorter.then_some(out))).is_ok();
+        let is_heard = self.made.send((key, out)).is_ok();
         // Full (2^64 unread signals) is signalled enough.
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         is_heard
@@ -294,7 +297,8 @@ mod tests {
         assert!(bodies.ask(key, Uncompressed::Memory(short, 0), 3));
         rustix::io::read(&event, &mut [0_u8; 8]).expect("a signal");
         assert_eq!(bodies.take(), Some(vec![3]));
-        assert!(matches!(bodies.find(key), Compressed::AsItIs), "it would be longer");
+        let Compressed::Known(made) = bodies.find(key) else { panic!("it was made, and is longer") };
+        assert_eq!(gzip::members(made.as_slice(), 1 << 10).expect("gzip"), b"x");
     }
     #[test]
     fn files_are_compressed_as_they_are_known() {

@@ -38,7 +38,9 @@ impl Stamp {
     }
 
     fn of(path: &[u8]) -> Option<Self> {
-        let about = std::fs::metadata(super::path_of(path)).ok()?;
+        let path = super::path_of(path);
+        let _asking = helper::waits::on(&path);
+        let about = std::fs::metadata(path).ok()?;
         let modified = (about.mtime(), about.mtime_nsec());
         Some(Self { device: about.dev(), inode: about.ino(), length: about.len(), modified })
     }

@@ -71,6 +71,7 @@ fn reason(why: &std::io::Error) -> String {
 /// The bytes of a file, which another process may have opened for us.
 fn read(path: &[u8]) -> Result<Zeroizing<Vec<u8>>, std::io::Error> {
     let path = super::path_of(path);
+    let _asking = helper::waits::on(&path);
     let file = match helper::opened::of(&path) {
         Some(opened) => File::from(opened),
         None => open(&path)?,

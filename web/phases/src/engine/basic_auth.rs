@@ -20,7 +20,7 @@ impl Runner<'_> {
         if verifier.submit(ticket, source, credentials, self.clock.now).is_err() {
             return Flow::Status(503);
         }
-        self.state.wait.ticket = Some(ticket);
+        (self.state.wait.ticket, self.state.wait.login) = (Some(ticket), true);
         Flow::Waits(On::Helper)
     }
 

@@ -6,6 +6,7 @@ use super::ranges::Ranged;
 use super::request_state::{Depends, KeptContent};
 use super::runner::{Flow, Runner};
 use crate::program::{Block, IfModifiedSince};
+use exchange::FieldLines;
 use semantics::{Known, Method, date};
 
 impl Runner<'_> {
@@ -21,6 +22,12 @@ impl Runner<'_> {
             }
             Precondition::Fails => {
                 self.clear_kept();
+                if answer.vary {
+                    // What nginx knows of the file stays with the page in its place.
+                    let mut lines = FieldLines::default();
+                    lines.field("Vary", b"Accept-Encoding");
+                    self.state.reply.kept_fields = lines.into_bytes();
+                }
                 return Some(Flow::Status(412));
             }
         }

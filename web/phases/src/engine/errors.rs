@@ -15,6 +15,7 @@ use features::ErrorLevel;
 use files::{FileFault, LookError};
 use semantics::{Known, Request};
 use std::io::{self, Write};
+use std::rc::Rc;
 
 /// Bytes of a line, at most (`NGX_MAX_ERROR_STR` of nginx).
 const LINE_MAX: usize = 2_048;
@@ -119,6 +120,35 @@ fn put_about(
     }
 }
 
+/// Whose answer of a file was cut short: it is over when it is told why.
+#[derive(Debug)]
+pub(crate) struct CutAnswer {
+    id: ExchangeId,
+    loaded: Rc<Loaded>,
+    block: BlockId,
+    connection: u64,
+    about: Vec<u8>,
+}
+
+/// Answers that are cut short in a turn, of which it is told whose they were.
+const CUT_MAX: usize = 16;
+
+impl super::Rest {
+    /// An answer of a file is about to be cut short.
+    #[cold]
+    pub(super) fn note_cut(&mut self, replies: &dyn Replies, id: ExchangeId) {
+        if self.cut.len() >= CUT_MAX {
+            return;
+        }
+        let Some(state) = self.requests.of_exchange(replies, id) else { return };
+        let Some(request) = &state.request else { return };
+        let (loaded, block, connection) = (Rc::clone(&state.loaded), state.route.block, state.about.connection);
+        let mut told = Vec::new();
+        about(&loaded, state, (&request.get(), state.passed.url(true)), &mut told);
+        self.cut.push(CutAnswer { id, loaded, block, connection, about: told });
+    }
+}
+
 impl Engine {
     /// A file could not be read on: in nginx's words, which it has for each call that fails so.
     #[cold]
@@ -134,6 +164,12 @@ impl Engine {
                 text.extend_from_slice(b" while sending response to client");
                 return tell((&self.loaded, state), &request.get(), clock, (ErrorLevel::CRIT, || text));
             }
+        }
+        if let Some(cut) = self.rest.cut.iter().find(|cut| cut.id == fault.exchange) {
+            text.extend_from_slice(b" while sending response to client");
+            text.extend_from_slice(&cut.about);
+            put_line(&cut.loaded, cut.block, clock, (ErrorLevel::CRIT, cut.connection), |line| line.append(&mut text));
+            return;
         }
         tell_of_process(&self.loaded, clock, ErrorLevel::CRIT, &text);
     }

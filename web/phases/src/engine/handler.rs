@@ -303,6 +303,7 @@ impl Handler for Engine {
         while let Some(fault) = self.files.next_fault() {
             self.tell_of_fault(&fault);
         }
+        self.rest.cut.clear();
         while let Some(token) = self.files.next_woken() {
             self.go_on_any(replies, token);
             went_on = true;

@@ -21,6 +21,7 @@ impl Passing<'_> {
         if let Some(state) = self.rest.requests.of_exchange(self.replies, id) {
             state.sent.body += bytes;
         }
+        self.moves(id);
     }
 
     /// What the content passes before it is sent, if anything.
@@ -32,6 +33,14 @@ impl Passing<'_> {
     fn make_ready(&mut self, id: ExchangeId) {
         if let Some(mark) = self.replies.mark(id) {
             self.rest.make_ready(mark);
+        }
+    }
+
+    /// The file gives something.
+    fn moves(&mut self, id: ExchangeId) {
+        let now = self.replies.now();
+        if let Some(state) = self.rest.requests.of_exchange(self.replies, id) {
+            state.wait.moved = Some(now);
         }
     }
 
@@ -81,6 +90,7 @@ impl Replies for Passing<'_> {
                 // What passes a filter is read.
                 Piece::File(..) => return false,
             }
+            self.moves(id);
             self.make_ready(id);
             return true;
         }
@@ -120,6 +130,9 @@ impl Replies for Passing<'_> {
     }
 
     fn stop(&mut self, id: ExchangeId, how: Stop) {
+        if how == Stop::Reset {
+            self.rest.note_cut(self.replies, id);
+        }
         if how != Stop::HangUp {
             self.over(id, false);
         }

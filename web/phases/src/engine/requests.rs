@@ -75,6 +75,11 @@ impl RequestTable {
         Some((ticket as u32, state))
     }
 
+    /// The place of the request whose patience with a file ends by this ticket.
+    pub fn limited_by(&self, ticket: u64) -> Option<u32> {
+        self.get(ticket as u32).filter(|state| state.wait.limit == Some(ticket)).map(|_| ticket as u32)
+    }
+
     /// Takes a request out of its place.
     pub fn take(&mut self, token: u32) -> Option<Box<RequestState>> {
         self.places.get_mut(token as usize)?.take()

@@ -75,6 +75,7 @@ impl Engine {
                 self.keep(replies, token, state, request);
                 let mut passing = Passing { replies, rest: &mut self.rest };
                 let sent = self.files.send_stream(&mut passing, (id, request), file, what, token);
+                self.rest.limit_wait(replies, token);
                 if sent.is_ok() && is_made {
                     self.begin_making(replies, token);
                 }
@@ -107,6 +108,7 @@ impl Engine {
             replies.set(state.id, &state.settings);
         }
         self.rest.requests.put(token, state);
+        self.rest.limit_wait(replies, token);
     }
 
     /// A request that waits goes on, from what `enter` comes to. Whether there is one.
@@ -147,6 +149,7 @@ impl Engine {
             return;
         }
         let waited = state.wait.inner.take().is_some();
+        (state.wait.limit, state.wait.moved) = (None, None);
         if state.wait.stage == RequestStage::Sends {
             // The file was another when it was to be sent.
             if core::mem::replace(&mut state.wait.again.sent, true) {

@@ -17,7 +17,12 @@ impl Engine {
 
     /// One that waits by a ticket goes on; whether it is still there.
     pub(super) fn go_on_by(&mut self, replies: &mut dyn Replies, ticket: u64, verdict: Option<Verdict>) -> bool {
+        if let Some(token) = self.rest.requests.limited_by(ticket) {
+            self.on_limit(replies, token);
+            return true;
+        }
         let Some((token, state)) = self.rest.requests.by_ticket(ticket) else { return false };
+        state.wait.login = false;
         state.features.auth_basic.verdict = verdict;
         if state.reply.filtering.is_some() {
             self.rest.make_ready(token);

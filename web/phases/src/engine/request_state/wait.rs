@@ -1,5 +1,7 @@
 //! What a request that is kept is kept for.
 
+use wire::Time;
+
 /// What a request that is kept is kept for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum RequestStage {
@@ -53,4 +55,10 @@ pub(crate) struct Waiting {
     pub waited: bool,
     /// What of a file was another than when it was looked for.
     pub again: Again,
+    /// Its password is looked at, which stands in a file.
+    pub login: bool,
+    /// What the end of its patience with files is known by, where the engine looks after that.
+    pub limit: Option<u64>,
+    /// When the file that is being sent gave something last.
+    pub moved: Option<Time>,
 }
