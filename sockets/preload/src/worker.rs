@@ -327,6 +327,7 @@ impl SeatedWorker {
     pub fn close(&mut self, fd: c_int) {
         let listened = if self.calls().is_listener(fd) == Ok(true) { bound(fd) } else { None };
         set_mark(fd, Mark::Foreign);
+        self.leave_before_reset(fd);
         // One that another call has closed meanwhile is closed.
         let _ = self.calls().close(fd);
         if let Some(address) = listened {

@@ -3,7 +3,7 @@
 use super::Calls;
 use crate::errno::{Errno, Result};
 use crate::slab::NONE;
-use crate::socket::{Kind, Told};
+use crate::socket::{Kind, Socket, Told};
 use crate::table::{CHANGED, Descriptor, FAILED, ORPHAN_LINGERS};
 use app::{ConnId, Net};
 use core::net::SocketAddr;
@@ -109,6 +109,19 @@ impl Calls<'_> {
                 }
             }
         }
+    }
+
+    /// Whether `close` of a descriptor resets a connection while bytes wait that were written: what of them
+    /// its peer has room for is to leave before (`Silo::send_said`), as the kernel has sent it from within
+    /// write(2). To be asked before.
+    #[must_use]
+    pub fn resets_unsent(&self, fd: i32) -> bool {
+        let socket = self.socket_of(fd).ok().filter(|socket| socket.refs == 1);
+        let stream = socket.and_then(Socket::stream).filter(|stream| stream.established && stream.closed.is_none());
+        socket.zip(stream).is_some_and(|(socket, stream)| {
+            let resets = stream.readable() > 0 || socket.options.linger == Some(0);
+            resets && self.not_sent(stream) > 0
+        })
     }
 
     /// The connection for which `close` of a descriptor waits, and how long at most, until its peer

@@ -117,6 +117,7 @@ impl SeatedWorker {
         let ports: Vec<u16> = self.silo.app.doors().map(|(port, _)| port).collect();
         let ours: Vec<i32> = self.silo.app.ours().collect();
         for fd in ours {
+            self.leave_before_reset(fd);
             let closed = self.calls().close(fd);
             debug_assert!(closed.is_ok(), "it was told as ours");
         }

@@ -10,6 +10,7 @@ mod memif;
 mod paces;
 mod programs;
 mod rare;
+mod resets;
 mod sequences;
 mod server;
 mod serves;
