@@ -323,6 +323,13 @@ impl SeatedWorker {
         }
     }
 
+    /// A descriptor is closed: where that resets its connection, what the program has written leaves first.
+    pub fn leave_before_reset(&mut self, fd: c_int) {
+        if !self.is_left && self.calls().resets_unsent(fd) {
+            self.pace.send_said(&mut self.silo, Clock.now());
+        }
+    }
+
     /// What is under a descriptor's number ends.
     pub fn close(&mut self, fd: c_int) {
         let listened = if self.calls().is_listener(fd) == Ok(true) { bound(fd) } else { None };

@@ -19,7 +19,7 @@
 
 use app::Body;
 use connections::{CarriedHead, CarriedTerms, Io, Multiplexed, QueuedHead, WriteHead};
-use exchange::{ExchangeId, Priority, Ready, ReplyFlow, RequestBody};
+use exchange::{ConnectionFault, ExchangeId, Priority, Ready, ReplyFlow, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use std::collections::BTreeMap;
 
@@ -355,7 +355,7 @@ impl Multiplexed for Many {
             };
             if done.is_err() {
                 self.streams.clear();
-                io.fail();
+                io.fail(ConnectionFault::Protocol("many", format_args!("client sent a wrong frame")));
                 return bytes.len();
             }
         }
@@ -382,7 +382,7 @@ impl Multiplexed for Many {
         if held > 0 {
             // A part of a frame.
             self.streams.clear();
-            return io.fail();
+            return io.fail(ConnectionFault::Protocol("many", format_args!("client left within a frame")));
         }
         self.close_if_over(io);
     }

@@ -1,7 +1,6 @@
 //! What the program has written, or ended, leaves.
 
 use super::SeatedWorker;
-use core::ffi::c_int;
 use cpu::Clock;
 
 /// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
@@ -25,13 +24,6 @@ impl SeatedWorker {
         self.to_leave = true;
         if self.silo.app.pending() >= MOST_PENDING || (!more && self.silo.app.is_all_answered()) {
             self.turn();
-        }
-    }
-
-    /// A descriptor is closed: where that resets its connection, what the program has written leaves first.
-    pub fn leave_before_reset(&mut self, fd: c_int) {
-        if !self.is_left && self.calls().resets_unsent(fd) {
-            self.pace.send_said(&mut self.silo, Clock.now());
         }
     }
 
