@@ -6,6 +6,7 @@ use asking::AskTry;
 use files::Stamp;
 use std::cell::Cell;
 use std::sync::Arc;
+use wire::Time;
 
 fn new() -> RequestState {
     RequestState::new(Rc::new(Loaded::new(Arc::new(Program::default()), None, None, None)), ExchangeId::NOBODY)
@@ -55,6 +56,9 @@ fn used() -> RequestState {
             inner: Some(12),
             waited: true,
             again: Again { sent: true, ..Again::default() },
+            login: true,
+            limit: Some(13),
+            moved: Some(Time::ZERO),
         },
         passed: PassedOn {
             address: Some(b"http://n".to_vec()),
