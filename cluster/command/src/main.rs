@@ -6,6 +6,7 @@
 //! | `run` | one test, from its file to its exit code |
 //! | `running` | a test that runs |
 //! | `operate` | the tests of a namespace, resident |
+//! | `leaving` | how residents end |
 //! | `install` | what installs that |
 //! | `nodes` | audits of nodes: one, or those of a namespace, resident |
 //! | `audits` | audits of many nodes, compared |
@@ -23,6 +24,7 @@ mod args;
 mod audits;
 mod cluster;
 mod install;
+mod leaving;
 mod listen;
 mod local;
 mod nodes;

@@ -4,6 +4,7 @@ mod task;
 
 use crate::args::OperateArgs;
 use crate::cluster::reach;
+use crate::leaving::Leaving;
 use crate::opened::NAMESPACE;
 use crate::random::random;
 use core::time::Duration;
@@ -12,11 +13,10 @@ use kubernetes::{ApiError, Client};
 use operator::{Moment, Note, Operator, Order, Watched};
 use say::{Failure, eprintln};
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use task::{Switches, Task};
@@ -26,9 +26,6 @@ const INPUTS_LIMIT: usize = 256;
 
 /// How often signals are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// Whoever leaves is gone after this, at most.
-const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What comes from other threads.
 enum Input {
@@ -45,10 +42,7 @@ enum Input {
 pub fn operate(asked: &OperateArgs) -> Result<ExitCode, Failure> {
     let (client, theirs) = reach(asked.kubeconfig.as_deref(), asked.context.as_deref())?;
     let namespace = asked.namespace.clone().or(theirs).unwrap_or_else(|| NAMESPACE.to_owned());
-    let stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stopped))?;
-    }
+    let leaving = Leaving::by_signals()?;
     let (inputs, taken) = sync_channel(INPUTS_LIMIT);
     eprintln!("operator   of the namespace {namespace}");
     let resident = Resident {
@@ -61,7 +55,7 @@ pub fn operate(asked: &OperateArgs) -> Result<ExitCode, Failure> {
         watch: Arc::default(),
         tasks: BTreeMap::new(),
     };
-    resident.run(&stopped)
+    resident.run(leaving)
 }
 
 /// The operator, and who works for it.
@@ -79,16 +73,12 @@ struct Resident<'a> {
 }
 
 impl Resident<'_> {
-    fn run(mut self, stopped: &AtomicBool) -> Result<ExitCode, Failure> {
-        let mut leaves_until = None;
+    fn run(mut self, mut leaving: Leaving) -> Result<ExitCode, Failure> {
         loop {
-            if stopped.load(Ordering::Relaxed) && leaves_until.is_none() {
-                leaves_until = Some(Clock.now() + LEAVE_PATIENCE);
+            if leaving.begins() {
                 self.operator.leave(Clock.now());
             }
-            if let Some(until) = leaves_until
-                && (self.operator.is_over() || Clock.now() >= until)
-            {
+            if leaving.is_over(self.operator.is_over()) {
                 // Tests that run go on without it, and their controllers end with this process.
                 return Ok(ExitCode::SUCCESS);
             }

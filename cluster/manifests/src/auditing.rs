@@ -1,7 +1,7 @@
 //! The objects of an audit of nodes: a Secret with what its pods read, a pod for each node.
 
 use crate::objects::MANAGER;
-use crate::pod::{COMPONENT, INSTANCE, READ_ONLY, container_resources, given};
+use crate::pod::{COMPONENT, INSTANCE, READ_ONLY, confined, container_resources, given};
 use core::hash::Hasher;
 use serde_json::{Map, Value, json};
 use siphasher::sip::SipHasher24;
@@ -166,10 +166,6 @@ impl AuditSetting<'_> {
         for (name, path) in HOST_FOLDERS {
             volumes.push(json!({ "name": name, "hostPath": { "path": path, "type": "Directory" } }));
         }
-        let mut context = json!({ "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } });
-        if let Some(user) = spec.user {
-            context["runAsUser"] = json!(user);
-        }
         let mut pod = json!({
             "restartPolicy": "Never",
             "automountServiceAccountToken": false,
@@ -182,7 +178,7 @@ impl AuditSetting<'_> {
             "affinity": { "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": only },
             } },
-            "securityContext": context,
+            "securityContext": confined(spec),
             "containers": [self.container(node, patience)],
             "volumes": volumes,
         });

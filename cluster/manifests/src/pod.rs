@@ -22,16 +22,12 @@ pub(crate) const READ_ONLY: u32 = 0o444;
 /// The specification of a worker's pod; `secret` is what it reads.
 pub(crate) fn pod(test: &LoadTest, secret: &str, image: &str, has_feed: bool) -> Value {
     let spec = &test.pods;
-    let mut context = json!({ "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } });
-    if let Some(user) = spec.user {
-        context["runAsUser"] = json!(user);
-    }
     let mut pod = json!({
         "restartPolicy": "Never",
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
         "terminationGracePeriodSeconds": 5,
-        "securityContext": context,
+        "securityContext": confined(spec),
         "containers": [container(test, image, has_feed)],
         "volumes": [{ "name": "test", "secret": { "secretName": secret, "defaultMode": READ_ONLY } }],
     });
@@ -50,6 +46,15 @@ pub(crate) fn pod(test: &LoadTest, secret: &str, image: &str, has_feed: bool) ->
         }]);
     }
     pod
+}
+
+/// Whom a pod's programs are, and what they may do: nobody's, and what containers usually may.
+pub(crate) fn confined(spec: &PodsSpec) -> Value {
+    let mut context = json!({ "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } });
+    if let Some(user) = spec.user {
+        context["runAsUser"] = json!(user);
+    }
+    context
 }
 
 /// What is said of where pods run, and how their image is had.

@@ -1,7 +1,8 @@
 //! What an audit of nodes came to, and what is told of it.
 
+use crate::conditions::Conditions;
 use crate::moment::{read, written};
-use crate::status::{Condition, Verdict, shortened};
+use crate::status::Verdict;
 use audits::{Change, Fleet, Kin, NodeRecord, NodeReport};
 use serde_json::{Map, Value, json};
 use spec::{Expectation, NodeAudit};
@@ -172,7 +173,7 @@ fn with_more(told: String, count: usize) -> String {
 /// What is told of an audit.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct AuditStatus {
-    conditions: [Option<Condition>; 3],
+    conditions: Conditions,
     pub verdict: Option<Verdict>,
     /// When the latest round began.
     pub round: Option<u64>,
@@ -192,15 +193,8 @@ const FIGURES: [&str; 6] = ["nodes", "alike", "differing", "failed", "changed", 
 impl AuditStatus {
     /// What was told before.
     pub fn read(status: &Value) -> Self {
-        let mut found = Self::default();
-        for one in status["conditions"].as_array().into_iter().flatten() {
-            let Some(kind) = AuditCondition::ALL.into_iter().find(|kind| one["type"] == kind.word()) else { continue };
-            let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
-            let since = read(&text("lastTransitionTime")).unwrap_or(0);
-            let holds = one["status"] == "True";
-            found.conditions[kind as usize] =
-                Some(Condition { holds, reason: text("reason"), message: text("message"), since });
-        }
+        let conditions = Conditions::read(status, &AuditCondition::ALL.map(AuditCondition::word));
+        let mut found = Self { conditions, ..Self::default() };
         let verdicts = [Verdict::Pass, Verdict::Fail, Verdict::Invalid];
         found.verdict = verdicts.into_iter().find(|one| status["verdict"] == one.word());
         found.round = status["round"].as_u64();
@@ -216,25 +210,13 @@ impl AuditStatus {
         found
     }
 
-    pub fn condition(&self, kind: AuditCondition) -> Option<&Condition> {
-        self.conditions[kind as usize].as_ref()
-    }
-
     pub fn holds(&self, kind: AuditCondition) -> bool {
-        self.condition(kind).is_some_and(|one| one.holds)
+        self.conditions.holds(kind.word())
     }
 
     /// Something is so from now on, or is not; answers whether that, or why, is another than before.
-    pub fn set(&mut self, kind: AuditCondition, holds: bool, (reason, message): (&str, &str), unix: u64) -> bool {
-        let place = &mut self.conditions[kind as usize];
-        let message = shortened(message);
-        let before = place.as_ref();
-        if before.is_some_and(|one| one.holds == holds && one.reason == reason && one.message == message) {
-            return false;
-        }
-        let since = before.filter(|one| one.holds == holds).map_or(unix, |one| one.since);
-        *place = Some(Condition { holds, reason: reason.to_owned(), message, since });
-        true
+    pub fn set(&mut self, kind: AuditCondition, holds: bool, why: (&str, &str), unix: u64) -> bool {
+        self.conditions.set(kind.word(), holds, why, unix)
     }
 
     /// What a round came to; answers whether that is another than before.
@@ -264,10 +246,8 @@ impl AuditStatus {
     /// Whether it was told as much as this says: whoever changed it else, or not at all.
     pub fn is_told_by(&self, status: &Value) -> bool {
         let told = Self::read(status);
-        let essence = |one: &Option<Condition>| one.as_ref().map(|one| (one.holds, one.reason.clone()));
-        let mut conditions = self.conditions.iter().zip(&told.conditions);
         (self.verdict, self.round, self.completed) == (told.verdict, told.round, told.completed)
-            && conditions.all(|(ours, theirs)| essence(ours) == essence(theirs))
+            && self.conditions.say_the_same(&told.conditions)
             && self.figures == told.figures
     }
 
@@ -275,18 +255,10 @@ impl AuditStatus {
     pub fn json(&self, generation: i64) -> Value {
         let mut out = self.figures.clone();
         out.insert("observedGeneration".to_owned(), json!(generation));
-        let of = |kind: &AuditCondition| {
-            let Condition { holds, reason, message, since } = self.condition(*kind)?;
-            Some(json!({
-                "type": kind.word(),
-                "status": if *holds { "True" } else { "False" },
-                "reason": reason,
-                "message": message,
-                "lastTransitionTime": written(*since),
-                "observedGeneration": generation,
-            }))
-        };
-        out.insert("conditions".to_owned(), AuditCondition::ALL.iter().filter_map(of).collect());
+        out.insert(
+            "conditions".to_owned(),
+            self.conditions.json(&AuditCondition::ALL.map(AuditCondition::word), generation),
+        );
         out.insert("failures".to_owned(), self.failures.iter().map(NodeFailure::json).collect());
         for (field, value) in [
             ("verdict", self.verdict.map(|verdict| json!(verdict.word()))),

@@ -77,7 +77,6 @@ pub struct Auditor {
     asks: AuditAsks,
     lease: LeaseAsks,
     leading: Leading,
-    was_held: bool,
     image: Option<String>,
     /// When audits are listed next; never of one that is no object.
     audits_at: Time,
@@ -122,7 +121,6 @@ impl Auditor {
             asks: AuditAsks::new(namespace),
             lease: LeaseAsks::new(namespace, lease),
             leading,
-            was_held: false,
             image: image.map(str::to_owned),
             audits_at: now,
             nodes_at: now,
@@ -216,7 +214,6 @@ impl Auditor {
             self.asked = None;
         }
         self.leading.leave(now);
-        self.was_held = false;
     }
 
     /// Nodes are asked no more: what was made goes, and what came of it is told.
@@ -307,14 +304,13 @@ impl Auditor {
     }
 
     fn on_lease(&mut self, answer: Result<Value, ApiError>, moment: Moment) {
-        let waits = self.leading.on_answer(answer, moment.now);
-        if let Some(holder) = self.leading.told.as_ref().filter(|_| waits) {
+        let news = self.leading.on_answer(answer, moment.now);
+        if let Some(holder) = news.another {
             self.orders.push_back(AuditOrder::Say(format!("another runs audits here: {holder}")));
         }
-        if self.was_held && self.leading.is_over() {
+        if news.yields {
             self.orders.push_back(AuditOrder::Yield);
         }
-        self.was_held = self.leading.is_held();
     }
 
     fn on_audits(&mut self, answer: Result<Value, ApiError>, moment: Moment) {

@@ -1,8 +1,9 @@
 //! One test: what is to be run, told and deleted.
 
 use crate::asks::{Asks, Happened, Named, job_name, result_name};
+use crate::conditions::shortened;
 use crate::moment::Moment;
-use crate::status::{ConditionKind, Ending, Note, TestStatus, Verdict, shortened};
+use crate::status::{ConditionKind, Ending, Note, TestStatus, Verdict};
 use core::time::Duration;
 use kubernetes::ApiError;
 use manifests::yaml;

@@ -87,6 +87,17 @@ enum LeadStep {
     Over,
 }
 
+/// What an answer of the Lease's has changed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct LeadNews {
+    /// Another is the one, who was not told of before.
+    pub another: Option<String>,
+    /// This one is, from now on.
+    pub begins: bool,
+    /// It was, and another has its place.
+    pub yields: bool,
+}
+
 /// Whether this operator is the one.
 #[derive(Debug)]
 pub(crate) struct Leading {
@@ -102,7 +113,7 @@ pub(crate) struct Leading {
     /// Whether the Lease goes with whoever holds it.
     is_own: bool,
     /// Another was told of.
-    pub told: Option<String>,
+    told: Option<String>,
 }
 
 impl Leading {
@@ -158,8 +169,15 @@ impl Leading {
         (self.step, self.due) = (step, due);
     }
 
-    /// Answers whether another operator is the one, who was not before.
-    pub fn on_answer(&mut self, answer: Result<Value, ApiError>, now: Time) -> bool {
+    /// What an answer changes.
+    pub fn on_answer(&mut self, answer: Result<Value, ApiError>, now: Time) -> LeadNews {
+        let was_held = self.is_held;
+        let another = self.go_on(answer, now);
+        LeadNews { another, begins: self.is_held && !was_held, yields: was_held && self.is_over() }
+    }
+
+    /// Goes on by an answer; another who is the one, and was not told of before.
+    fn go_on(&mut self, answer: Result<Value, ApiError>, now: Time) -> Option<String> {
         let step = self.step.clone();
         match (step, answer) {
             (LeadStep::See, Ok(found)) => match self.waiting.step(&found, &self.holder, now) {
@@ -167,8 +185,8 @@ impl Leading {
                 LeaseStep::Wait { holder } => {
                     self.go(LeadStep::See, now + LOOK_EVERY);
                     let is_new = self.told.as_ref() != Some(&holder);
-                    self.told = Some(holder);
-                    return is_new;
+                    self.told = Some(holder.clone());
+                    return is_new.then_some(holder);
                 }
             },
             (LeadStep::See, Err(why)) if why.is_missing() => self.go(LeadStep::Make, now),
@@ -200,7 +218,7 @@ impl Leading {
             (LeadStep::SeeLeft | LeadStep::Leave(_) | LeadStep::Delete(_), _) => self.lose(),
             (LeadStep::Over, _) => {}
         }
-        false
+        None
     }
 
     fn hold(&mut self, now: Time) {

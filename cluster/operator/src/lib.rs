@@ -6,6 +6,7 @@
 //! | `machine` | the operator: one of several leads; tests are listed, watched, run, told of and forgotten |
 //! | `entry` | one test: what is to be run, told and deleted |
 //! | `status` | what is told of a test: conditions, verdict, figures |
+//! | `conditions` | what is or is not so of an object, and since when |
 //! | `leading` | which of several operators is the one |
 //! | `asks` | the questions |
 //! | `moment` | times as objects have them |
@@ -24,6 +25,7 @@ mod asks;
 mod audit_asks;
 mod audit_status;
 mod auditor;
+mod conditions;
 mod entry;
 mod leading;
 mod machine;

@@ -86,7 +86,6 @@ enum Asked {
 pub struct Operator {
     asks: Asks,
     leading: Leading,
-    was_held: bool,
     /// When all tests are listed next; never while they are watched.
     lists_at: Time,
     /// When it is looked next for Jobs that are left; not before all tests were listed.
@@ -109,7 +108,6 @@ impl Operator {
         Self {
             asks: Asks::new(namespace),
             leading: Leading::new(format!("{namespace}/operator/{number:016x}"), now),
-            was_held: false,
             lists_at: now,
             sweeps_at: Time::MAX,
             watch: 0,
@@ -217,7 +215,6 @@ impl Operator {
             self.asked = None;
         }
         self.leading.leave(now);
-        self.was_held = false;
     }
 
     /// Whether nothing more is asked.
@@ -248,18 +245,17 @@ impl Operator {
 
 impl Operator {
     fn on_lease(&mut self, answer: Result<Value, ApiError>, moment: Moment) {
-        let waits = self.leading.on_answer(answer, moment.now);
-        if let Some(holder) = self.leading.told.as_ref().filter(|_| waits) {
+        let news = self.leading.on_answer(answer, moment.now);
+        if let Some(holder) = news.another {
             self.orders.push_back(Order::Say(format!("another operator is the one of this namespace: {holder}")));
         }
-        if self.leading.is_held() && !self.was_held {
+        if news.begins {
             self.list_at(moment.now);
             self.sweeps_at = Time::MAX;
         }
-        if self.was_held && self.leading.is_over() {
+        if news.yields {
             self.orders.push_back(Order::Yield);
         }
-        self.was_held = self.leading.is_held();
         self.start_queued(moment);
     }
 

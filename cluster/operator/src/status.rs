@@ -1,5 +1,6 @@
 //! What is told of a test: its conditions, its verdict and its figures.
 
+use crate::conditions::Conditions;
 use crate::moment::{read, written};
 use serde_json::{Map, Value, json};
 
@@ -102,23 +103,10 @@ pub struct Ending {
     pub result: Option<String>,
 }
 
-/// One condition.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Condition {
-    pub holds: bool,
-    pub reason: String,
-    pub message: String,
-    /// Since when it holds, or does not.
-    pub since: u64,
-}
-
-/// The longest message of a condition (Kubernetes: 32,768), and of an event (1,024).
-pub(crate) const MESSAGE_LIMIT: usize = 1_000;
-
 /// What is told of a test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct TestStatus {
-    conditions: [Option<Condition>; 4],
+    conditions: Conditions,
     pub verdict: Option<Verdict>,
     pub figures: Figures,
     pub started: Option<u64>,
@@ -130,16 +118,8 @@ pub(crate) struct TestStatus {
 impl TestStatus {
     /// What was told of it before, conditions that make no sense left out.
     pub fn read(status: &Value) -> Self {
-        let mut found = Self::default();
-        let listed = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        for one in listed {
-            let Some(kind) = ConditionKind::ALL.into_iter().find(|kind| one["type"] == kind.word()) else { continue };
-            let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
-            let since = read(&text("lastTransitionTime")).unwrap_or(0);
-            let holds = one["status"] == "True";
-            found.conditions[kind as usize] =
-                Some(Condition { holds, reason: text("reason"), message: text("message"), since });
-        }
+        let conditions = Conditions::read(status, &ConditionKind::ALL.map(ConditionKind::word));
+        let mut found = Self { conditions, ..Self::default() };
         let time = |field: &str| status[field].as_str().and_then(read);
         (found.started, found.completed) = (time("startTime"), time("completionTime"));
         let verdicts = [Verdict::Pass, Verdict::Fail, Verdict::Invalid];
@@ -149,47 +129,28 @@ impl TestStatus {
 
     /// Whether something is so.
     pub fn holds(&self, kind: ConditionKind) -> bool {
-        self.conditions[kind as usize].as_ref().is_some_and(|one| one.holds)
+        self.conditions.holds(kind.word())
     }
 
     /// Something is so from now on, or is not; answers whether that, or why, is another than before.
-    pub fn set(&mut self, kind: ConditionKind, holds: bool, (reason, message): (&str, &str), unix: u64) -> bool {
-        let place = &mut self.conditions[kind as usize];
-        let message = shortened(message);
-        let before = place.as_ref();
-        let same = before.is_some_and(|one| one.holds == holds && one.reason == reason && one.message == message);
-        if same {
-            return false;
-        }
-        let since = before.filter(|one| one.holds == holds).map_or(unix, |one| one.since);
-        *place = Some(Condition { holds, reason: reason.to_owned(), message, since });
-        true
+    pub fn set(&mut self, kind: ConditionKind, holds: bool, why: (&str, &str), unix: u64) -> bool {
+        self.conditions.set(kind.word(), holds, why, unix)
     }
 
     /// Whether it was told as much as this says: whoever changed it else, or not at all.
     pub fn is_told_by(&self, status: &Value) -> bool {
         let told = Self::read(status);
-        let essence = |one: &Option<Condition>| one.as_ref().map(|one| (one.holds, one.reason.clone()));
-        let same = |(ours, theirs)| essence(ours) == essence(theirs);
-        told.verdict == self.verdict && self.conditions.iter().zip(&told.conditions).all(same)
+        told.verdict == self.verdict && self.conditions.say_the_same(&told.conditions)
     }
 
     /// As an object has it.
     pub fn json(&self, generation: i64) -> Value {
         let mut out = Map::new();
         out.insert("observedGeneration".to_owned(), json!(generation));
-        let of = |kind: &ConditionKind| {
-            let Condition { holds, reason, message, since } = self.conditions[*kind as usize].as_ref()?;
-            Some(json!({
-                "type": kind.word(),
-                "status": if *holds { "True" } else { "False" },
-                "reason": reason,
-                "message": message,
-                "lastTransitionTime": written(*since),
-                "observedGeneration": generation,
-            }))
-        };
-        out.insert("conditions".to_owned(), ConditionKind::ALL.iter().filter_map(of).collect());
+        out.insert(
+            "conditions".to_owned(),
+            self.conditions.json(&ConditionKind::ALL.map(ConditionKind::word), generation),
+        );
         let Figures { workers, rate, rate_of_due, p99, skew } = self.figures.clone();
         for (field, text) in [
             ("verdict", self.verdict.map(|verdict| verdict.word().to_owned())),
@@ -210,18 +171,10 @@ impl TestStatus {
     }
 }
 
-/// A text of at most so many bytes as a message has.
-pub(crate) fn shortened(text: &str) -> String {
-    if text.len() <= MESSAGE_LIMIT {
-        return text.to_owned();
-    }
-    let end = text.floor_char_boundary(MESSAGE_LIMIT - '…'.len_utf8());
-    format!("{}…", text.get(..end).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conditions::MESSAGE_LIMIT;
 
     #[test]
     fn a_status_is_read_as_it_is_written_and_keeps_since_when_a_condition_holds() {

@@ -112,9 +112,15 @@ fn send_file_from_afar(out: c_int, file: c_int, start: Option<off64_t>, count: u
         if sent == count {
             break None;
         }
-        match send_piece(out, file, at + sent as off64_t, count - sent) {
-            Ok(0) => break None,
-            Ok(now) => sent += now,
+        let piece = CHUNK.min(count - sent);
+        match send_piece(out, file, at + sent as off64_t, piece) {
+            Ok(now) => {
+                sent += now;
+                // There is no room for more, of which the program is told, or no more in the file.
+                if now < piece {
+                    break None;
+                }
+            }
             Err(error) => break Some(error),
         }
     };
@@ -126,21 +132,8 @@ fn send_file_from_afar(out: c_int, file: c_int, start: Option<off64_t>, count: u
 }
 
 /// Sends some of a file from this place on: how much; none at its end.
-fn send_piece(out: c_int, file: c_int, at: off64_t, left: usize) -> Result<usize> {
-    let room = have_done(SENDFILE, move |worker| {
-        if !worker.calls().is_nonblocking(out)? {
-            return Err(Errno(libc::EOPNOTSUPP));
-        }
-        let room = worker.calls().room(out)?;
-        if room == 0 {
-            // An attempt to send tells what is wrong, and has the program told of room.
-            worker.calls().send(out, &mut Gather::new(&[IoSlice::new(b"x")], 1), 0)?;
-            return Err(Errno(libc::EAGAIN));
-        }
-        Ok(room)
-    })
-    .map_err(|error| if error == Errno(libc::EOPNOTSUPP) { refuse(SENDFILE) } else { error })?;
-    let mut buffer = vec![0; room.min(left).min(CHUNK)];
+fn send_piece(out: c_int, file: c_int, at: off64_t, most: usize) -> Result<usize> {
+    let mut buffer = vec![0; most];
     let got = call!(SYS_pread64, file, buffer.as_mut_ptr(), buffer.len(), at);
     if got < 0 {
         return Err(Errno(kernel::errno()));
@@ -150,10 +143,14 @@ fn send_piece(out: c_int, file: c_int, at: off64_t, left: usize) -> Result<usize
         return Ok(0);
     }
     have_done(SENDFILE, move |worker| {
+        if !worker.calls().is_nonblocking(out)? {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
         // It leaves with the turn in which this is done.
         let (now, outcome) = send_bytes(worker, out, &buffer, 0);
         if now > 0 { Ok(now) } else { outcome.and(Err(Errno(libc::EAGAIN))) }
     })
+    .map_err(|error| if error == Errno(libc::EOPNOTSUPP) { refuse(SENDFILE) } else { error })
 }
 
 /// Where a file stands by now.

@@ -107,8 +107,11 @@ impl Engine {
         if !is_left {
             replies.set(state.id, &state.settings);
         }
+        let is_unlimited = state.is_unlimited();
         self.rest.requests.put(token, state);
-        self.rest.limit_wait(replies, token);
+        if is_unlimited {
+            self.rest.limit_wait(replies, token);
+        }
     }
 
     /// A request that waits goes on, from what `enter` comes to. Whether there is one.
