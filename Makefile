@@ -184,8 +184,8 @@ FUZZ := RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/fuzz $(RUN) \
 soak: build xtask ## all tests on a busy machine (ROUNDS) and on one core, restarts, bad input, fuzzing, seeds
 	@scripts/need.sh test
 	@scripts/each.sh \
-		"all tests $(ROUNDS) times beside half of each core|$(SUITE) --rounds $(ROUNDS) --busy $(TESTS)" \
-		"all tests on one core|$(SUITE) --one-core $(TESTS)" \
+		"all tests $(ROUNDS) times beside half of each core|$(SUITE) --rounds $(ROUNDS) --busy --again 2 $(TESTS)" \
+		"all tests on one core|$(SUITE) --one-core --again 2 $(TESTS)" \
 		"beside: 1 GB passed on to a client that takes 10 Mbit/s|$(SLOW) --paths kernel" \
 		"beside: the same over AF_XDP|$(SLOW) --paths af-xdp" \
 		"beside: a packet tester killed for 10 minutes|NEARSIDE_PACKET_SOAK=600 $(CARGO) test -q --locked -p interop killed" \
