@@ -433,6 +433,13 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
         }
     }
 
+    fn pace(&mut self, id: ConnId, rate: Option<u64>) -> bool {
+        match self.side(id) {
+            Side::Own(id) => self.own.pace(id, rate),
+            Side::Kernel => self.kernel.pace(id, rate),
+        }
+    }
+
     #[inline]
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
         match self.side(id) {

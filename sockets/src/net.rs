@@ -10,6 +10,7 @@ use crate::endpoint::unix_path;
 use crate::farewell::Farewells;
 use crate::figures;
 use crate::kernel_tls;
+use crate::option::set_pacing_rate;
 use crate::pipes::Passes;
 use crate::secured::{Records, Secured};
 use crate::send::BUDGET;
@@ -202,13 +203,28 @@ impl Sockets {
         id
     }
 
+    /// What is queued from now on has no rate of its own any more; that of all, if there is one.
+    #[cold]
+    fn unrate(&mut self, id: ConnId) {
+        let Some(conn) = self.table.get_mut(id) else { return };
+        conn.flags.clear(Flags::RATED);
+        if let Some(fd) = conn.fd() {
+            // The kernel refuses it of no socket that had one.
+            let _ = set_pacing_rate(fd, self.stream.pacing_rate.unwrap_or(u64::MAX));
+        }
+    }
+
     #[inline]
     fn queue(&mut self, id: ConnId, push: impl FnOnce(&mut Queue) -> Result<(), QueueFull>) {
         let Some(conn) = self.table.get_mut(id) else { return };
-        if conn.flags.has(Flags::DIRTY | Flags::FINISHED | Flags::BROKEN) {
+        if conn.flags.has(Flags::DIRTY | Flags::FINISHED | Flags::BROKEN | Flags::RATED) {
             if conn.flags.has(Flags::FINISHED | Flags::BROKEN) {
                 // Nothing follows a FIN, and nothing arrives after a reset.
                 return;
+            }
+            if conn.flags.has(Flags::RATED) {
+                self.unrate(id);
+                return self.queue(id, push);
             }
         } else {
             conn.flags.set(Flags::DIRTY);
@@ -288,6 +304,25 @@ impl Net for Sockets {
     fn undelivered(&self, id: ConnId) -> usize {
         let inside = self.table.get(id).and_then(|conn| conn.fd()).and_then(kernel_tls::unacknowledged).unwrap_or(0);
         self.unsent(id).saturating_add(usize::try_from(inside).unwrap_or(usize::MAX))
+    }
+
+    fn pace(&mut self, id: ConnId, rate: Option<u64>) -> bool {
+        if rate.is_some() && self.undelivered(id) > 0 {
+            return false;
+        }
+        let all = self.stream.pacing_rate.unwrap_or(u64::MAX);
+        let Some(conn) = self.table.get_mut(id).filter(|conn| !conn.flags.has(Flags::UNIX)) else { return false };
+        match rate {
+            // The kernel has what is on its way, and tells nobody when the last of it leaves.
+            None => {
+                conn.flags.set(Flags::RATED);
+                true
+            }
+            Some(rate) => {
+                conn.flags.clear(Flags::RATED);
+                conn.fd().is_some_and(|fd| set_pacing_rate(fd, rate.min(all).max(1)).is_ok())
+            }
+        }
     }
 
     fn secure(&mut self, id: ConnId, layer: Box<dyn seal::Layer>) -> bool {

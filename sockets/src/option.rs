@@ -103,7 +103,7 @@ pub(crate) fn set_stream(fd: BorrowedFd<'_>, options: &StreamOptions, unix: bool
         set(fd, "TCP_USER_TIMEOUT", libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, ms)?;
     }
     if let Some(rate) = options.pacing_rate {
-        set_bytes(fd, "SO_MAX_PACING_RATE", libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.to_ne_bytes(), &rate)?;
+        set_pacing_rate(fd, rate)?;
     }
     if let Some(time) = options.busy_poll {
         let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
@@ -244,6 +244,11 @@ fn set(fd: BorrowedFd<'_>, name: &'static str, level: i32, option: i32, value: u
     // The kernel takes an int; what does not fit is the most.
     let number = i32::try_from(value).unwrap_or(i32::MAX);
     set_bytes(fd, name, level, option, &number.to_ne_bytes(), &value)
+}
+
+/// Most bytes per second that TCP sends, evenly; all bits set is none (socket(7)).
+pub(crate) fn set_pacing_rate(fd: BorrowedFd<'_>, rate: u64) -> Result {
+    set_bytes(fd, "SO_MAX_PACING_RATE", libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.to_ne_bytes(), &rate)
 }
 
 fn set_bytes(

@@ -103,6 +103,8 @@ impl Flags {
     pub(crate) const LITTLE: u32 = 1 << 27;
     /// The application has no room: nothing more is received while something is held for it.
     pub(crate) const HOLDS: u32 = 1 << 28;
+    /// It had a rate of its own: what is queued next has not.
+    pub(crate) const RATED: u32 = 1 << 29;
     /// io_uring: a receive is under way.
     pub(crate) const ARMED: u32 = 1 << 17;
     /// io_uring: that receive was told to end.

@@ -328,6 +328,16 @@ pub trait Net {
         let _ = id;
     }
 
+    /// Most bytes per second that leave from now on, evenly, beside what the data path was told for all
+    /// (`SO_MAX_PACING_RATE`, socket(7)); 0 is taken for 1. Returns whether that begins: not where the data
+    /// path cannot, as by default, nor while something that was queued before is not
+    /// [delivered](Net::undelivered), which would wait, too. `None`: what is queued from
+    /// now on has no rate of its own; what was queued before keeps it.
+    fn pace(&mut self, id: ConnId, rate: Option<u64>) -> bool {
+        let _ = (id, rate);
+        false
+    }
+
     /// Sets or clears the connection's one application timer. Cheap: moving
     /// it later costs a store. Resolution is a millisecond, never early.
     fn set_timer(&mut self, id: ConnId, at: Option<Time>);

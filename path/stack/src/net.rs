@@ -63,6 +63,10 @@ impl Net for Stack {
         self.tcp.set_timer(id, at);
     }
 
+    fn pace(&mut self, id: ConnId, rate: Option<u64>) -> bool {
+        (rate.is_none() || self.tcp.unsent(id) == 0) && self.tcp.set_rate(id, rate)
+    }
+
     fn path_figures(&self, id: ConnId) -> Option<PathFigures> {
         let info = self.tcp.slots().get(id)?.tcp.info();
         Some(PathFigures {

@@ -157,6 +157,9 @@ impl Connection {
         cold.unanswered_since = None;
         cold.most_window = cold.most_window.map(|most| most.max(window));
         self.grow(cx, (acked, progress.delivered), in_flight, rtt_us);
+        if self.cold.as_ref().is_some_and(|cold| cold.rate_is_over()) {
+            self.end_rate(cx.config);
+        }
         let Some(cold) = &self.cold else { return };
         if cold.pacing.is_some() || cold.own_rate(cx.config, srtt_us).is_some() {
             self.steer_pacing(cx.config, now);

@@ -44,6 +44,8 @@ impl SocketOptions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Asked {
     pub options: SocketOptions,
+    /// The rate among them goes once so many bytes are acknowledged, as the cold part counts them.
+    pub rate_until: Option<u64>,
     /// Nagle's algorithm, while small segments wait for another reason too.
     pub nagle: bool,
     /// Small segments wait until they are let go (`TCP_CORK`).

@@ -246,6 +246,11 @@ impl Cold {
         [asked, config.max_pacing_rate].into_iter().flatten().min()
     }
 
+    /// Whether what was queued with a rate is acknowledged, and what follows has none.
+    pub fn rate_is_over(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked.rate_until.is_some_and(|until| self.acked_to >= until))
+    }
+
     /// The rate that congestion control asks for, by a round trip smoothed to
     /// `srtt_us`.
     pub fn own_rate(&self, config: &Config, srtt_us: u32) -> Option<u64> {

@@ -49,6 +49,34 @@ impl Connection {
         }
     }
 
+    /// Sets the rate of what is queued from now on, in bytes per second
+    /// ([`SocketOptions::pacing_rate`]). `None` leaves what is queued the rate that it
+    /// has: it goes when that is acknowledged, which of a secured connection may be a
+    /// little sooner, for records are longer than what they carry.
+    pub fn set_rate(&mut self, config: &Config, now: Time, rate: Option<u64>) {
+        let left = u64::from(self.rope.plain_len());
+        let until = self.cold.as_ref().map(|cold| cold.acked_to + left).filter(|_| rate.is_none() && left > 0);
+        self.ask(config, |asked| {
+            asked.rate_until = until;
+            if until.is_none() {
+                asked.options.pacing_rate = rate;
+            }
+        });
+        self.steer_pacing(config, now);
+        if self.cold.is_some() {
+            self.settle();
+        }
+    }
+
+    /// What was queued with a rate is acknowledged.
+    #[cold]
+    pub(crate) fn end_rate(&mut self, config: &Config) {
+        self.ask(config, |asked| {
+            asked.rate_until = None;
+            asked.options.pacing_rate = None;
+        });
+    }
+
     /// Takes over the options of the listener that accepted the connection:
     /// before anything is sent.
     pub fn inherit(&mut self, config: &Config, now: Time, options: SocketOptions) {

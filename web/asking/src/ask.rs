@@ -9,6 +9,7 @@ use crate::rules::{AskRules, AskSpec, Protocol, Servers};
 use crate::tries::{AskNote, AskTry, NoteLevel};
 use crate::tunnel_pace::TunnelPace;
 use core::net::IpAddr;
+use core::time::Duration;
 use exchange::{LINGER, Piece, Upstreams};
 use h1::client::ResponseReader;
 use handshake::Sought;
@@ -92,7 +93,7 @@ impl AskTurn<'_> {
     #[inline(always)]
     pub(crate) fn cut(&mut self, link: AskLink) {
         match link {
-            AskLink::Own(id) => self.io.cut(id),
+            AskLink::Own(id) => self.io.let_go(id, Duration::ZERO),
             AskLink::Shared(id) => self.kept.shared.release(id),
         }
     }

@@ -439,7 +439,7 @@ impl Ask {
             if complete && sent {
                 turn.io.let_go(link, LINGER);
             } else if complete || sent || self.stage == AskStage::Connects {
-                turn.io.cut(link);
+                turn.io.let_go(link, Duration::ZERO);
             } else {
                 // Its server sees by the framing that something is missing, and may be saying something.
                 turn.io.let_go(link, PARTING);

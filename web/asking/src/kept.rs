@@ -4,6 +4,7 @@ use crate::groups::{KeptLink, ServerGroups};
 use crate::link::AskLink;
 use crate::marks::{IDLE, SHARED};
 use crate::shared::SharedLinks;
+use core::time::Duration;
 use exchange::{LINGER, UpstreamEvent, UpstreamId, Upstreams};
 use handshake::Sought;
 use std::sync::Arc;
@@ -170,7 +171,7 @@ impl KeptLinks {
             return;
         }
         for id in core::mem::take(&mut self.hangups) {
-            io.cut(id);
+            io.let_go(id, Duration::ZERO);
         }
     }
 }

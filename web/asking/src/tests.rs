@@ -53,12 +53,12 @@ impl Upstreams for Links {
         self.timer = at;
     }
 
-    fn let_go(&mut self, id: UpstreamId, _: Duration) {
-        self.let_go.push(id);
-    }
-
-    fn cut(&mut self, id: UpstreamId) {
-        self.cut.push(id);
+    fn let_go(&mut self, id: UpstreamId, patience: Duration) {
+        if patience.is_zero() {
+            self.cut.push(id);
+        } else {
+            self.let_go.push(id);
+        }
     }
 }
 

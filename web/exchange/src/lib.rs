@@ -60,6 +60,7 @@ pub use settings::ExchangeSettings;
 pub use upstreams::{LINGER, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
 use app::Wake;
+use core::time::Duration;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use wire::Time;
@@ -126,6 +127,11 @@ pub trait Replies: Upstreams {
     /// length is not known has these fields, as [`FieldLines`] writes them, behind its body, if
     /// its client can take them there.
     fn finish(&mut self, id: ExchangeId, trailers: &[u8]);
+
+    /// Most bytes per second of its reply that leave from now on, evenly: until its end. Returns whether that
+    /// begins, as [`app::Net::pace`] has it: not where several exchanges share a connection. Before the reply
+    /// begins, or when all that was queued of it has been delivered.
+    fn pace(&mut self, id: ExchangeId, rate: u64) -> bool;
 
     /// The exchange is over: the next request is read. A handler that is not
     /// to have more queued for one peer calls it when nothing is
@@ -248,7 +254,7 @@ pub trait Handler: Prepared {
         event: UpstreamEvent<'_>,
     ) -> usize {
         let _ = mark;
-        replies.cut(id);
+        replies.let_go(id, Duration::ZERO);
         if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 }
     }
 

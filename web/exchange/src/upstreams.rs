@@ -148,13 +148,9 @@ pub trait Upstreams {
     }
 
     /// It is closed once what is queued is sent. It is given up once nothing of that was taken for
-    /// so long, or all was and it has not ended within as long; [`LINGER`] is what is usual.
+    /// so long, or all was and it has not ended within as long; [`LINGER`] is what is usual. Without
+    /// any patience it is closed at once, with a reset.
     fn let_go(&mut self, id: UpstreamId, patience: Duration) {
         let _ = (id, patience);
-    }
-
-    /// It is closed at once, with a reset.
-    fn cut(&mut self, id: UpstreamId) {
-        let _ = id;
     }
 }

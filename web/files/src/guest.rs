@@ -393,7 +393,7 @@ impl Files {
         let Some(mut stream) = self.new_stream(replies, id, file.0, composed) else { return Err(Overloaded) };
         stream.layout = excerpt.map_or_else(Layout::default, Layout::of);
         stream.is_read = is_read;
-        stream.rate = rate.map(|rate| RateKept { rate, began: replies.now(), queued: 0 });
+        stream.rate = rate.map(|rate| RateKept::begin(rate, replies, id));
         let request = Some((*request).into());
         let work =
             self.works.add(Work { id, request, wait: None, stream: Some(stream), again: false, guest: Some(waiter) });

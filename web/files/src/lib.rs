@@ -63,7 +63,7 @@ pub use links::LinkRule;
 pub use reader::Reader;
 pub use shared_content::{Held, Member, SharedContent};
 pub use store::FileHead;
-pub use stream::Rate;
+pub use stream::{Rate, RateKept};
 pub use types::Types;
 pub use worker::{FileReader, LookError, Unread, look_at_root};
 

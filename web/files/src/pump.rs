@@ -146,7 +146,7 @@ impl Files {
             self.pump_file(replies, work, unsent);
             return;
         }
-        let room = match stream.rate.map_or(Ok(u64::MAX), |rate| rate.room(now)) {
+        let room = match stream.rate.as_mut().map_or(Ok(u64::MAX), |rate| rate.room(replies, id)) {
             Ok(room) => usize::try_from(room).unwrap_or(usize::MAX),
             Err(later) => {
                 self.streams.later(later);
@@ -189,7 +189,7 @@ impl Files {
             NextSlice::Full => self.counters.block_misses += 1,
             NextSlice::OfBlock(body, from, to) => {
                 if let Some(rate) = &mut stream.rate {
-                    rate.queued += u64::from(to - from);
+                    rate.queue(u64::from(to - from));
                 }
                 return self.queue(replies, work, (body, from, to), true);
             }
@@ -200,7 +200,7 @@ impl Files {
             }
         }
         if let Some(rate) = &mut stream.rate {
-            rate.queued += length as u64;
+            rate.queue(length as u64);
         }
         stream.asked = true;
         stream.asking = length;
@@ -233,7 +233,7 @@ impl Files {
             }
             // Nothing of it is taken back that is not there any more.
             let Some(memory) = stream.layout.memory().cloned() else { return self.end_with_reset(replies, work) };
-            let allowed = match stream.rate.map_or(Ok(u64::MAX), |rate| rate.room(now)) {
+            let allowed = match stream.rate.as_mut().map_or(Ok(u64::MAX), |rate| rate.room(replies, *id)) {
                 Ok(allowed) => allowed,
                 Err(later) => return self.streams.later(later),
             };
@@ -245,7 +245,7 @@ impl Files {
                 return;
             }
             if let Some(rate) = &mut stream.rate {
-                rate.queued += length;
+                rate.queue(length);
             }
             // What is in memory is below 4 GiB.
             replies.body(*id, Piece::Body(&memory, (range.start as u32, (range.start + length) as u32)));

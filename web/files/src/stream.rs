@@ -153,27 +153,68 @@ impl Rate {
     }
 }
 
-/// A rate that is kept.
+/// How long before a second begins its bytes may be queued, where each leaves when it is due.
+const AHEAD: Duration = Duration::from_millis(250);
+
+/// A rate that is kept: by the connection's pacer, which has what may be sent in a second leave evenly; where
+/// it has none, by what is queued.
 #[derive(Clone, Copy, Debug)]
 pub struct RateKept {
-    pub rate: Rate,
-    pub began: Time,
+    rate: Rate,
+    began: Time,
     /// Bytes of content that were queued, or are being read.
-    pub queued: u64,
+    queued: u64,
+    /// The connection's pacer keeps it.
+    is_paced: bool,
+    /// Seconds since the beginning when that was last asked for.
+    asked: u64,
 }
 
 impl RateKept {
-    /// Bytes that may be queued at `now`, those of a second at its beginning; or
-    /// when some may.
-    pub fn room(&self, now: Time) -> Result<u64, Time> {
+    /// Begins it, before anything of the exchange's reply is queued.
+    pub fn begin<R: Replies + ?Sized>(rate: Rate, replies: &mut R, id: ExchangeId) -> Self {
+        let is_paced = rate.after == 0 && replies.pace(id, rate.bytes);
+        Self { rate, began: replies.now(), queued: 0, is_paced, asked: 0 }
+    }
+
+    /// So many bytes are queued, or will be.
+    pub const fn queue(&mut self, bytes: u64) {
+        self.queued += bytes;
+    }
+
+    /// Bytes that may be queued now, those of a second at its beginning; or when some may.
+    ///
+    /// # Errors
+    /// None may before this time.
+    pub fn room<R: Replies + ?Sized>(&mut self, replies: &mut R, id: ExchangeId) -> Result<u64, Time> {
+        let now = replies.now();
+        let second = now.since(self.began).as_secs();
+        if !self.is_paced && second > self.asked && self.queued > self.rate.after {
+            self.asked = second;
+            // What may be sent before the rate counts, and the first second's, has left by now: or its client
+            // is slower than that, and none is needed.
+            self.is_paced = replies.pace(id, self.rate.bytes);
+        }
+        self.room_at(now)
+    }
+
+    /// How long so many bytes take.
+    #[must_use]
+    pub const fn span(&self, bytes: u64) -> Duration {
+        let rate = if self.rate.bytes == 0 { 1 } else { self.rate.bytes };
+        Duration::from_millis(bytes.saturating_mul(1_000) / rate)
+    }
+
+    fn room_at(&self, now: Time) -> Result<u64, Time> {
         let bytes = self.rate.bytes;
-        let since = now.since(self.began);
+        let ahead = if self.is_paced { AHEAD } else { Duration::ZERO };
+        let since = now.since(self.began) + ahead;
         let (seconds, allowed) = (since.as_secs(), self.rate.allowed(since));
         match allowed.checked_sub(self.queued).filter(|room| *room > 0) {
             Some(room) => Ok(room),
             None => {
                 let over = self.queued.saturating_sub(allowed) / bytes.max(1);
-                Err(self.began + Duration::from_secs(seconds + 1 + over))
+                Err(self.began + (Duration::from_secs(seconds + 1 + over) - ahead))
             }
         }
     }
@@ -412,9 +453,16 @@ mod tests {
     #[test]
     fn who_has_used_its_second_waits_for_the_next() {
         let began = Time::from_nanos(7);
-        let kept = |queued| RateKept { rate: Rate { bytes: 1_000, after: 0 }, began, queued };
-        assert_eq!(kept(400).room(began), Ok(600));
-        assert_eq!(kept(1_000).room(began), Err(began + Duration::from_secs(1)));
-        assert_eq!(kept(3_500).room(began), Err(began + Duration::from_secs(3)));
+        let rate = Rate { bytes: 1_000, after: 0 };
+        let kept = |queued, is_paced| RateKept { rate, began, queued, is_paced, asked: 0 };
+        let at = |millis| began + Duration::from_millis(millis);
+        assert_eq!(kept(400, false).room_at(began), Ok(600));
+        assert_eq!(kept(1_000, false).room_at(began), Err(at(1_000)));
+        assert_eq!(kept(3_500, false).room_at(began), Err(at(3_000)));
+        // A pacer has it leave when it is due: it may wait there for that.
+        assert_eq!(kept(1_000, true).room_at(began), Err(at(750)));
+        assert_eq!(kept(1_000, true).room_at(at(749)), Err(at(750)));
+        assert_eq!(kept(1_000, true).room_at(at(750)), Ok(1_000));
+        assert_eq!(kept(3_500, true).room_at(at(900)), Err(at(2_750)));
     }
 }

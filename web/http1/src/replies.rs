@@ -103,9 +103,22 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         }
     }
 
+    fn pace(&mut self, id: ExchangeId, rate: u64) -> bool {
+        let Some((id, conn)) = self.asked(id) else { return false };
+        let is_paced = conn.state != State::Tunnel && self.net.pace(id, Some(rate));
+        if is_paced {
+            let Connections { conns, spare, .. } = &mut *self.connections;
+            conns[id.index()].more_within(spare).exchange.is_paced = true;
+        }
+        is_paced
+    }
+
     fn end(&mut self, id: ExchangeId) {
         let Some(id) = self.begun(id) else { return self.carried().end(id) };
         let now = self.net.now();
+        if self.connections.conns[id.index()].more.as_ref().is_some_and(|more| more.exchange.is_paced) {
+            self.net.pace(id, None);
+        }
         self.connections.close_line(id, now);
         if let Some((status, bytes)) =
             self.connections.conns[id.index()].more.as_deref().map(|more| more.exchange.outcome())

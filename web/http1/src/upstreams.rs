@@ -85,18 +85,15 @@ impl<N: Net + ?Sized> Upstreams for H1Replies<'_, N> {
 
     fn let_go(&mut self, id: UpstreamId, patience: Duration) {
         if self.connections.upstreams.remove(id.conn()).is_some() {
+            if patience.is_zero() {
+                return self.net.abort(id.conn());
+            }
             let look = self.connections.upstreams.leave(id.conn(), self.net.unsent(id.conn()), patience);
             let end = self.net.now() + look;
             self.net.close(id.conn());
             // What it sent and nobody took is dropped.
             self.net.resume(id.conn());
             self.net.set_timer(id.conn(), Some(end));
-        }
-    }
-
-    fn cut(&mut self, id: UpstreamId) {
-        if self.connections.upstreams.remove(id.conn()).is_some() {
-            self.net.abort(id.conn());
         }
     }
 }

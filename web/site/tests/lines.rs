@@ -100,6 +100,9 @@ impl Replies for Lines {
         0
     }
     fn finish(&mut self, _id: ExchangeId, _trailers: &[u8]) {}
+    fn pace(&mut self, _: ExchangeId, _: u64) -> bool {
+        false
+    }
     fn end(&mut self, id: ExchangeId) {
         if let Some(Asked { line: Some(line), out, .. }) = self.get(id).map(core::mem::take) {
             self.over.push((id, line, out));

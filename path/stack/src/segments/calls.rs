@@ -170,6 +170,14 @@ impl Tcp {
         }
     }
 
+    /// Sets the rate of what is queued on a connection from now on, or that it has none;
+    /// whether the connection is there.
+    pub fn set_rate(&mut self, id: ConnId, rate: Option<u64>) -> bool {
+        let Some(slot) = self.slots.get_mut(id) else { return false };
+        slot.tcp.set_rate(&self.common.config, self.common.now, rate);
+        true
+    }
+
     /// Whether a connection's segments that are not full wait until this is
     /// taken back (`TCP_CORK`).
     pub fn set_cork(&mut self, id: ConnId, on: bool) {

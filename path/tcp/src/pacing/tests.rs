@@ -300,6 +300,33 @@ fn asked_for() {
     assert_eq!(free.data(), 10_000);
 }
 
+/// A rate that is taken back stays that of what was queued with it, and of nothing behind that.
+#[test]
+fn a_rate_ends_with_what_was_queued_at_it() {
+    let mut sender = Sender::new(100, None);
+    sender.connection.set_rate(&sender.config, sender.now, Some(100_000));
+    sender.write(3_000);
+    assert_eq!(sender.data(), 1_000);
+    sender.connection.set_rate(&sender.config, sender.now, None);
+    sender.write(5_000);
+    assert_eq!((sender.data(), sender.rate()), (0, Some(100_000)));
+    sender.at(1_010);
+    assert_eq!(sender.data(), 1_000);
+    sender.at(1_020);
+    assert_eq!(sender.data(), 1_000);
+    sender.take(2_001, &[]);
+    assert_eq!((sender.data(), sender.rate()), (0, Some(100_000)));
+    sender.take(3_001, &[]);
+    assert_eq!((sender.data(), sender.rate()), (5_000, None));
+    sender.take(8_001, &[]);
+    assert!(!sender.connection.has_cold(), "nothing is kept of it");
+    // With nothing on its way it goes at once.
+    sender.connection.set_rate(&sender.config, sender.now, Some(1));
+    sender.connection.set_rate(&sender.config, sender.now, None);
+    sender.write(4_000);
+    assert_eq!(sender.data(), 4_000);
+}
+
 /// Keepalive's timer does not send what waits for the pacer.
 #[test]
 fn a_slow_rate_beside_keepalive() {

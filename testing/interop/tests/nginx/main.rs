@@ -45,6 +45,7 @@ mod programs;
 mod proxied;
 mod random;
 mod ranged;
+mod rates;
 mod reach;
 mod refused;
 mod reloads;

@@ -5,6 +5,7 @@ use super::{LINK_AHEAD, SharedLinks};
 use crate::answer::StreamEnd;
 use crate::groups::ServerGroups;
 use crate::marks::{IDLE, SHARED};
+use core::time::Duration;
 use exchange::{Piece, UpstreamEvent, UpstreamId, Upstreams};
 use wire::Time;
 
@@ -20,7 +21,7 @@ impl SharedLinks {
         let all = if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 };
         let number = mark & !(IDLE | SHARED);
         if self.link_mut(number).is_none_or(|link| link.id != id) {
-            io.cut(id);
+            io.let_go(id, Duration::ZERO);
             return all;
         }
         match event {

@@ -7,6 +7,7 @@ use crate::clock::millis;
 use crate::groups::{KeptLink, ServerGroups};
 use crate::marks::{IDLE, SHARED};
 use core::net::IpAddr;
+use core::time::Duration;
 use exchange::{LINGER, UpstreamId, Upstreams};
 use h2::{ErrorCode, Flood, UpstreamConnection, UpstreamSettings};
 use handshake::{Failure as HandshakeFailure, ServerVerdict, Sought};
@@ -534,7 +535,7 @@ impl SharedLinks {
             () if link.is_gone => {}
             () if link.was_open => io.let_go(link.id, LINGER),
             // Nobody waits for it any more.
-            () => io.cut(link.id),
+            () => io.let_go(link.id, Duration::ZERO),
         }
     }
 }

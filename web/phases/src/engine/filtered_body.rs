@@ -8,11 +8,10 @@ use app::Body;
 use core::cell::Cell;
 use core::ops::Range;
 use exchange::{ExchangeId, Replies, Reply, ReplyEnd};
-use files::Rate;
+use files::RateKept;
 use semantics::Request;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use wire::Time;
 
 /// Bytes that may be queued towards one client: its share of these, within these
 /// bounds. The lower one is above [`app::SEND_LOW_WATER`], at which it is asked again.
@@ -43,8 +42,8 @@ pub(crate) struct Filtering {
     pub length: AnswerLength,
     /// Files give the content.
     pub of_file: bool,
-    /// No faster than this, since then.
-    pub pace: Option<(Rate, Time)>,
+    /// No faster than this.
+    pub pace: Option<RateKept>,
     /// Bytes of its output that were queued.
     pub told: u64,
     /// It has others within it.
@@ -140,7 +139,7 @@ impl Filtering {
     pub fn new(
         makings: &Makings,
         pipeline: Pipeline,
-        (length, pace): (AnswerLength, Option<(Rate, Time)>),
+        (length, pace): (AnswerLength, Option<RateKept>),
         content: Vec<(Body, Range<u32>)>,
         (of_file, comes): (bool, bool),
     ) -> Self {

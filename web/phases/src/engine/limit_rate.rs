@@ -7,15 +7,12 @@ use app::Body;
 use core::time::Duration;
 use exchange::{ExchangeId, Part, Piece, Replies};
 use features::{Values, units};
-use files::Rate;
+use files::{Rate, RateKept};
 use std::collections::VecDeque;
 use wire::Time;
 
 /// How often it is looked whether the last was taken of what is sent at a rate.
 const LINGER: Duration = Duration::from_millis(50);
-
-/// The shortest time between two pieces.
-const STEP: Duration = Duration::from_millis(20);
 
 /// How fast an answer of so many bytes may be sent in a place, if that is limited; by the
 /// rate that was `set` for the request, or by that of the place. What is no size limits
@@ -36,62 +33,54 @@ pub(crate) fn rate_of(block: &Block, set: Option<u64>, values: &mut dyn Values, 
 /// A body in memory that is sent at a rate.
 #[derive(Debug)]
 pub(crate) struct RatedBody {
-    rate: Rate,
+    rate: RateKept,
     body: Body,
     /// What is left of it, and what stands between.
     parts: VecDeque<Part>,
     /// Where content begins in the body.
     start: u32,
-    began: Time,
-    sent: u64,
     /// All of it is queued.
     finished: bool,
 }
 
 impl RatedBody {
     /// One whose content begins at `start` of a body.
-    pub fn new(rate: Rate, (body, start): (Body, u32), parts: Vec<Part>, began: Time) -> Self {
-        Self { rate, body, parts: parts.into(), start, began, sent: 0, finished: false }
+    pub fn new(rate: RateKept, (body, start): (Body, u32), parts: Vec<Part>) -> Self {
+        Self { rate, body, parts: parts.into(), start, finished: false }
     }
 
     /// Queues what may be, and counts it in `told`; when the next may, or nothing if all is
     /// queued.
-    pub fn send(&mut self, replies: &mut dyn Replies, id: ExchangeId, now: Time, told: &mut u64) -> Option<Duration> {
-        let allowed = self.rate.allowed(now.since(self.began)).saturating_sub(self.sent);
-        let (before, mut room) = (self.sent, allowed);
-        while room > 0 {
-            let length = match self.parts.front_mut() {
-                None => break,
-                Some(Part::Bytes(bytes)) => {
+    pub fn send(&mut self, replies: &mut dyn Replies, id: ExchangeId, told: &mut u64) -> Option<Time> {
+        while let Some(part) = self.parts.front_mut() {
+            let room = match self.rate.room(replies, id) {
+                Ok(room) => room,
+                Err(later) => return Some(later),
+            };
+            let (length, is_whole) = match part {
+                Part::Bytes(bytes) => {
                     replies.body(id, Piece::Bytes(bytes));
-                    let length = bytes.len() as u64;
-                    self.parts.pop_front();
-                    length
+                    (bytes.len() as u64, true)
                 }
-                Some(Part::Content(range)) => {
-                    let length = room.min(range.end - range.start);
+                Part::Content(range) => {
+                    let length = room.min(range.end.saturating_sub(range.start));
                     // Content in memory is below 4 GiB.
                     let from = self.start + range.start as u32;
                     replies.body(id, Piece::Body(&self.body, (from, from + length as u32)));
                     range.start += length;
-                    if range.start >= range.end {
-                        self.parts.pop_front();
-                    }
-                    length
+                    (length, range.start >= range.end)
                 }
             };
-            room = room.saturating_sub(length);
-            self.sent += length;
-        }
-        *told += self.sent - before;
-        if self.parts.is_empty() {
-            if !core::mem::replace(&mut self.finished, true) {
-                replies.finish(id, b"");
+            self.rate.queue(length);
+            *told += length;
+            if is_whole {
+                self.parts.pop_front();
             }
-            return None;
         }
-        let queued = allowed - room;
-        Some(Duration::from_millis(queued.saturating_mul(1_000) / self.rate.bytes.max(1)).max(STEP))
+        if !core::mem::replace(&mut self.finished, true) {
+            replies.finish(id, b"");
+        }
+        None
     }
 }
 
@@ -102,15 +91,15 @@ impl Engine {
         let Some(state) = self.rest.requests.get_mut(token) else { return };
         let id = state.id;
         let Some(rated) = &mut state.reply.rated else { return };
-        let again = match rated.send(replies, id, now, &mut state.sent.body) {
-            Some(again) => again,
-            None if replies.flow(id).unsent > 0 => LINGER,
-            None => {
-                self.rest.end(replies, token, true);
-                replies.end(id);
-                return;
-            }
-        };
-        self.rest.later(token, now + again);
+        let again = rated.send(replies, id, &mut state.sent.body).unwrap_or_else(|| {
+            let unsent = replies.flow(id).unsent as u64;
+            now + if unsent > 0 { rated.rate.span(unsent).max(LINGER) } else { Duration::ZERO }
+        });
+        if again <= now {
+            self.rest.end(replies, token, true);
+            replies.end(id);
+            return;
+        }
+        self.rest.later(token, again);
     }
 }

@@ -123,6 +123,10 @@ impl Replies for Passing<'_> {
         self.replies.finish(id, trailers);
     }
 
+    fn pace(&mut self, id: ExchangeId, rate: u64) -> bool {
+        self.replies.pace(id, rate)
+    }
+
     fn end(&mut self, id: ExchangeId) {
         // What is logged is asked for while the exchange is.
         self.over(id, true);

@@ -9,7 +9,7 @@ use super::runner::{Flow, Runner};
 use app::Body;
 use core::ops::Range;
 use exchange::{Composed, FieldLines, Part, Piece, Reply, ReplyEnd, Stop};
-use files::{Excerpt, Rate, Streamed};
+use files::{Excerpt, Rate, RateKept, Streamed};
 use semantics::Status;
 use std::rc::Rc;
 
@@ -78,8 +78,9 @@ impl Runner<'_> {
 
     /// Begins to send a body in memory at a rate.
     fn begin_rated(&mut self, reply: &Reply<'_>, content: (Body, u32), parts: Vec<Part>, rate: Rate) -> Flow {
+        let rate = RateKept::begin(rate, self.replies, self.state.id);
         self.state.sent.head = self.replies.begin(self.state.id, self.request, reply, ReplyEnd::Length);
-        self.state.reply.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
+        self.state.reply.rated = Some(RatedBody::new(rate, content, parts));
         self.state.wait.stage = RequestStage::Sends;
         Flow::Done
     }

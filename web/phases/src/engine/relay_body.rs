@@ -3,6 +3,7 @@
 
 use super::Engine;
 use asking::{AskLink, AskStage, BodyEnd, BodyStep, IDLE};
+use core::time::Duration;
 use exchange::{ExchangeId, Replies, Stop, UpstreamEvent, UpstreamId};
 
 impl Engine {
@@ -21,7 +22,7 @@ impl Engine {
         }
         match self.rest.stage_of(mark, AskLink::Own(id)) {
             None => {
-                replies.cut(id);
+                replies.let_go(id, Duration::ZERO);
                 all
             }
             Some(AskStage::Resolves) => 0,

@@ -98,6 +98,10 @@ impl Replies for SubReplies<'_> {
         }
     }
 
+    fn pace(&mut self, id: ExchangeId, rate: u64) -> bool {
+        SubId::of(id).is_none() && self.replies.pace(id, rate)
+    }
+
     fn end(&mut self, id: ExchangeId) {
         match SubId::of(id) {
             Some(sub) => self.push(sub, SubEvent::Over),
@@ -185,9 +189,5 @@ impl Upstreams for SubReplies<'_> {
 
     fn let_go(&mut self, id: UpstreamId, patience: Duration) {
         self.replies.let_go(id, patience);
-    }
-
-    fn cut(&mut self, id: UpstreamId) {
-        self.replies.cut(id);
     }
 }

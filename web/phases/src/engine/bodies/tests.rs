@@ -79,6 +79,9 @@ impl Replies for Carried {
         0
     }
     fn finish(&mut self, _: ExchangeId, _: &[u8]) {}
+    fn pace(&mut self, _: ExchangeId, _: u64) -> bool {
+        false
+    }
     fn end(&mut self, _: ExchangeId) {}
     fn stop(&mut self, _: ExchangeId, how: Stop) {
         (self.hung_up, self.over) = (self.hung_up || how == Stop::HangUp, self.over || how == Stop::HangUp);

@@ -10,7 +10,6 @@ use crate::engine::waits::{On, Pull};
 use crate::engine::{Engine, Rest};
 use crate::filters::Broken;
 use app::{Body, Wake};
-use core::time::Duration;
 use exchange::{ExchangeId, Gone, Handler, Piece, Replies, Stop};
 
 /// What filters may cost for one answer before others have their turn, in about nanoseconds.
@@ -18,9 +17,6 @@ const SHARE: u64 = 200_000;
 
 /// Answers that are looked after in a turn, at most.
 const POLLED: usize = 32;
-
-/// The shortest time between two pieces of what is sent at a rate.
-const STEP: Duration = Duration::from_millis(20);
 
 /// What comes of an answer in a turn.
 enum Progress {
@@ -168,12 +164,11 @@ impl Rest {
             if room == 0 {
                 break Progress::Waits(On::Room);
             }
-            if let Some((rate, began)) = filtering.pace {
-                let allowed = rate.allowed(clock.now.since(began)).saturating_sub(filtering.told);
-                if allowed == 0 {
-                    break Progress::Waits(On::Clock(clock.now + STEP));
+            if let Some(rate) = &mut filtering.pace {
+                match rate.room(replies, state.id) {
+                    Ok(allowed) => room = room.min(usize::try_from(allowed).unwrap_or(usize::MAX)),
+                    Err(later) => break Progress::Waits(On::Clock(later)),
                 }
-                room = room.min(usize::try_from(allowed).unwrap_or(usize::MAX));
             }
             let most = room.min(PIECE);
             let made = if filtering.postponed.is_some() {
@@ -193,6 +188,9 @@ impl Rest {
                 Ok(Pull::Waits(on)) => break Progress::Waits(on),
             };
             filtering.told += length;
+            if let Some(rate) = &mut filtering.pace {
+                rate.queue(length);
+            }
             self.makings.moved |= length > 0 && filtering.postponed.is_some();
             state.sent.body += length;
             if ended {

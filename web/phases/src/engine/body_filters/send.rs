@@ -10,7 +10,7 @@ use crate::program::Block;
 use app::Body;
 use core::ops::Range;
 use exchange::{Piece, Reply};
-use files::Rate;
+use files::{Rate, RateKept};
 
 /// What filters may cost in a turn, for all answers together, in about nanoseconds.
 pub(super) const TURN: u64 = 500_000;
@@ -34,7 +34,7 @@ impl Runner<'_> {
         (of_file, comes): (bool, bool),
     ) -> Made {
         let bytes: usize = content.iter().map(|(_, range)| range.len()).sum();
-        let pace = pace.map(|rate| (rate, self.clock.now));
+        let pace = pace.map(|rate| RateKept::begin(rate, self.replies, self.state.id));
         let mut filtering =
             Filtering::new(&self.rest.makings, making.pipeline, (length, pace), content, (of_file, comes));
         let adds = making.postponed.as_ref().is_some_and(|postponed| postponed.adds());

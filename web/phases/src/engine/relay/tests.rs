@@ -189,9 +189,6 @@ impl Upstreams for World {
     fn let_go(&mut self, id: UpstreamId, _: Duration) {
         self.links.retain(|link| link.id != id);
     }
-    fn cut(&mut self, id: UpstreamId) {
-        self.links.retain(|link| link.id != id);
-    }
 }
 
 impl Replies for World {
@@ -243,6 +240,9 @@ impl Replies for World {
     }
     fn finish(&mut self, id: ExchangeId, _: &[u8]) {
         self.client(id).finished = true;
+    }
+    fn pace(&mut self, _: ExchangeId, _: u64) -> bool {
+        false
     }
     fn end(&mut self, id: ExchangeId) {
         let client = self.client(id);
