@@ -303,6 +303,7 @@ fn audit_status() -> Value {
             "differing": count("Nodes that are not."),
             "failed": count("Nodes without an answer in the latest round."),
             "changed": count("Nodes that are not as they were in the round before."),
+            "refused": count("Reports of the latest round that came without the token of their node, 100 at most."),
             "rows": list("Nodes that are alike, each such kind once: the most first.", rows),
             "failures": list("Nodes without an answer, and why.", named.clone()),
             "leftOut": list("Nodes that the audit is not to ask, as their taints are not tolerated.", named),
