@@ -18,7 +18,7 @@ program=$(readlink -f "${1:?which program}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 cases=${*:-measured refused killed-worker deleted-pod no-image controller-killed operator operator-killed \
-    audit-run audit node-killed audit-lost namespace}
+    audit-run audit-tokens audit node-killed audit-lost namespace}
 case=begin
 for command in jq kubectl; do command -v $command >/dev/null 2>&1 || skip "there is no $command"; done
 
@@ -406,6 +406,43 @@ case_audit_run() {
     audit bad "  evry: 3" >"$work/bad.yaml"
     audited bad
     [ $code = 2 ] && grep -q spec.evry "$work/said" || fail "an unknown field: $code"
+}
+
+# Which kubelets may read which Secret of an audit, while its pods are there: that of its own node's pod, and no other.
+case_audit_tokens() {
+    kube create namespace audits >/dev/null 2>&1 || true
+    audit tokens "  answerWithin: 30s" >"$work/tokens.yaml"
+    # Nobody is at that address: pods try until their time is over.
+    audited tokens --address 192.0.2.1:7000 &
+    auditing=$!
+    until_it "pods on both nodes" both_bound
+    until_it "kubelets that may read what their pods name" own_secrets
+    secrets_of_audits | while read -r name owner; do
+        for reader in node1 node2; do
+            [ "$reader" = "$owner" ] || ! may_read "$reader" "$name" || fail "$reader may read what $owner has: $name"
+        done
+    done
+    [ "$(secrets_of_audits | grep -c ' none$')" = 1 ] || fail "the round's Secret: $(secrets_of_audits)"
+    echo "   each kubelet may read the token of its own node, and none that of the round"
+    wait "$auditing"
+    nothing_of_audits
+}
+# Names of Secrets, each with its node; the round's has none.
+secrets_of_audits() {
+    kube get -n audits secrets -o json |
+        jq -r '.items[] | "\(.metadata.name) \(.metadata.annotations["nearside.dev/node"] // "none")"'
+}
+both_bound() {
+    [ "$(kube get -n audits pods -l app.kubernetes.io/component=audit -o json |
+        jq '[.items[] | select(.spec.nodeName)] | length')" = 2 ]
+}
+own_secrets() {
+    [ "$(secrets_of_audits | while read -r name owner; do
+        [ "$owner" = none ] || ! may_read "$owner" "$name" || echo "$owner"
+    done | sort -u | wc -l)" = 2 ]
+}
+may_read() { # node, Secret
+    kube auth can-i get "secrets/$2" -n audits --as "system:node:$1" --as-group system:nodes >/dev/null 2>&1
 }
 
 case_audit() {
