@@ -446,7 +446,7 @@ may_read() { # node, Secret
 }
 
 case_audit() {
-    "$program" cluster install --audits --namespace audits --image nearside:test >"$work/auditor.yaml"
+    "$program" cluster install --audits --explain --namespace audits --image nearside:test >"$work/auditor.yaml"
     kube apply -f "$work/auditor.yaml" >"$work/said" 2>&1 || fail "$(cat "$work/said")"
     kube wait -n audits --for=condition=Available --timeout=60s deployment/nearside-auditor >"$work/said" 2>&1 ||
         { kube logs -n audits deployment/nearside-auditor >&2; fail "the operator does not run"; }
@@ -467,6 +467,16 @@ case_audit() {
     "$program" cluster audits "$work/node1.json" "$work/node2.json" >/dev/null || fail "reports cannot be compared"
     ! kube get -n audits nodeaudit/fleet -o json | jq '.spec.role = "web"' | kube apply -f - >/dev/null 2>&1 ||
         fail "an audit was changed"
+    # A manifest of OpenShift's operator, explained in the operator's pod by its own account: other kinds are not there.
+    tuned_kind | kube apply -f - >/dev/null
+    until_it "a Tuned" made_tuned
+    code=0
+    kube exec -n audits deployment/nearside-auditor -- nearside cluster explain --audit fleet --namespace audits \
+        >"$work/explained" 2>"$work/said" || code=$?
+    grep -q "in force: 60 (node1, node2)" "$work/explained" && grep -q "no kind MachineConfig" "$work/said" ||
+        { cat "$work/explained" "$work/said" >&2; fail "explain: $code"; }
+    echo "   explain: $(tail -n 1 "$work/explained")"
+    kube delete customresourcedefinition tuneds.tuned.openshift.io >/dev/null
     planted 2 7
     until_it "a drift" has_drifted
     uprooted 2
@@ -491,6 +501,30 @@ case_audit() {
     nothing_of_audits
     until_it "no report without its audit" no_reports
     kube delete -f "$work/auditor.yaml" --wait=false >/dev/null 2>&1
+}
+tuned_kind() {
+    cat <<END
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: tuneds.tuned.openshift.io}
+spec:
+  group: tuned.openshift.io
+  scope: Namespaced
+  names: {kind: Tuned, plural: tuneds, singular: tuned}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+END
+}
+made_tuned() {
+    kube apply -f - <<END
+apiVersion: tuned.openshift.io/v1
+kind: Tuned
+metadata: {name: low, namespace: audits}
+spec: {profile: [{name: low, data: "[sysctl]\nvm.swappiness=60\n"}]}
+END
 }
 auditor_uid() {
     kube get -n audits pods -l app.kubernetes.io/component=auditor -o jsonpath='{.items[0].metadata.uid}'

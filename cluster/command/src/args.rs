@@ -246,6 +246,10 @@ pub struct InstallArgs {
     #[arg(long)]
     pub audits: bool,
 
+    /// Let the account of audits list what OpenShift's Node Tuning Operator reads and writes: for explain in its pod
+    #[arg(long, requires = "audits")]
+    pub explain: bool,
+
     /// The image with the programs: the operator's, and that of workers whose test names none
     #[arg(long, value_name = "IMAGE", value_parser = spec::image)]
     pub image: String,

@@ -30,6 +30,6 @@ pub use auditing::{
     AuditKeys, AuditPod, AuditSetting, NODE, ROUND, audit_labels, audit_pod_name, audit_secret_name, audit_selector,
     node_secret_name, record_name,
 };
-pub use install::{InstallSetting, install, install_audits};
+pub use install::{ClusterRights, InstallSetting, install, install_audits};
 pub use objects::{Contents, Manifests, Setting, lease_name, objects, test_name};
 pub use yaml::yaml;

@@ -2,8 +2,9 @@
 
 use audit::yaml::{Node, Value as Place, documents};
 use manifests::{
-    AuditKeys, AuditPod, AuditSetting, Contents, InstallSetting, Manifests, NODE, ROUND, Setting, audit_pod_name,
-    audit_secret_name, install, install_audits, lease_name, node_secret_name, objects, record_name, test_name, yaml,
+    AuditKeys, AuditPod, AuditSetting, ClusterRights, Contents, InstallSetting, Manifests, NODE, ROUND, Setting,
+    audit_pod_name, audit_secret_name, install, install_audits, lease_name, node_secret_name, objects, record_name,
+    test_name, yaml,
 };
 use serde_json::{Value, json};
 use spec::{LoadTest, NodeAudit};
@@ -315,7 +316,16 @@ fn an_audit_without_an_image_or_of_another_namespace_is_refused() {
 
 #[test]
 fn the_operator_of_audits_may_list_nodes_and_has_all_else_in_its_namespace() {
-    let all = install_audits(InstallSetting { namespace: "ops", image: "nearside:1" });
+    let setting = InstallSetting { namespace: "ops", image: "nearside:1" };
+    let all = install_audits(setting, ClusterRights::Nodes);
+    // What it may read of the whole cluster is asked for.
+    let rules = |all: &[Value]| {
+        let role = all.iter().find(|one| one["kind"] == "ClusterRole").expect("a ClusterRole");
+        role["rules"].as_array().expect("a list").clone()
+    };
+    let more = rules(&install_audits(setting, ClusterRights::NodesAndTuning));
+    assert_eq!((rules(&all).len(), more.len()), (1, 4));
+    assert!(more.iter().all(|rule| rule["verbs"] == json!(["list"])), "{more:?}");
     let of = |kind: &str| all.iter().find(|one| one["kind"] == kind).unwrap_or_else(|| panic!("{kind}"));
     assert_eq!(of("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
     let crd = of("CustomResourceDefinition");
