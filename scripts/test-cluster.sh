@@ -18,7 +18,7 @@ program=$(readlink -f "${1:?which program}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 cases=${*:-measured refused killed-worker deleted-pod no-image controller-killed operator operator-killed \
-    audit-run audit node-killed audit-lost namespace}
+    audit-run audit-tokens audit node-killed audit-lost namespace}
 case=begin
 for command in jq kubectl; do command -v $command >/dev/null 2>&1 || skip "there is no $command"; done
 
@@ -408,8 +408,45 @@ case_audit_run() {
     [ $code = 2 ] && grep -q spec.evry "$work/said" || fail "an unknown field: $code"
 }
 
+# Which kubelets may read which Secret of an audit, while its pods are there: that of its own node's pod, and no other.
+case_audit_tokens() {
+    kube create namespace audits >/dev/null 2>&1 || true
+    audit tokens "  answerWithin: 30s" >"$work/tokens.yaml"
+    # Nobody is at that address: pods try until their time is over.
+    audited tokens --address 192.0.2.1:7000 &
+    auditing=$!
+    until_it "pods on both nodes" both_bound
+    until_it "kubelets that may read what their pods name" own_secrets
+    secrets_of_audits | while read -r name owner; do
+        for reader in node1 node2; do
+            [ "$reader" = "$owner" ] || ! may_read "$reader" "$name" || fail "$reader may read what $owner has: $name"
+        done
+    done
+    [ "$(secrets_of_audits | grep -c ' none$')" = 1 ] || fail "the round's Secret: $(secrets_of_audits)"
+    echo "   each kubelet may read the token of its own node, and none that of the round"
+    wait "$auditing"
+    nothing_of_audits
+}
+# Names of Secrets, each with its node; the round's has none.
+secrets_of_audits() {
+    kube get -n audits secrets -o json |
+        jq -r '.items[] | "\(.metadata.name) \(.metadata.annotations["nearside.dev/node"] // "none")"'
+}
+both_bound() {
+    [ "$(kube get -n audits pods -l app.kubernetes.io/component=audit -o json |
+        jq '[.items[] | select(.spec.nodeName)] | length')" = 2 ]
+}
+own_secrets() {
+    [ "$(secrets_of_audits | while read -r name owner; do
+        [ "$owner" = none ] || ! may_read "$owner" "$name" || echo "$owner"
+    done | sort -u | wc -l)" = 2 ]
+}
+may_read() { # node, Secret
+    kube auth can-i get "secrets/$2" -n audits --as "system:node:$1" --as-group system:nodes >/dev/null 2>&1
+}
+
 case_audit() {
-    "$program" cluster install --audits --namespace audits --image nearside:test >"$work/auditor.yaml"
+    "$program" cluster install --audits --explain --namespace audits --image nearside:test >"$work/auditor.yaml"
     kube apply -f "$work/auditor.yaml" >"$work/said" 2>&1 || fail "$(cat "$work/said")"
     kube wait -n audits --for=condition=Available --timeout=60s deployment/nearside-auditor >"$work/said" 2>&1 ||
         { kube logs -n audits deployment/nearside-auditor >&2; fail "the operator does not run"; }
@@ -430,6 +467,16 @@ case_audit() {
     "$program" cluster audits "$work/node1.json" "$work/node2.json" >/dev/null || fail "reports cannot be compared"
     ! kube get -n audits nodeaudit/fleet -o json | jq '.spec.role = "web"' | kube apply -f - >/dev/null 2>&1 ||
         fail "an audit was changed"
+    # A manifest of OpenShift's operator, explained in the operator's pod by its own account: other kinds are not there.
+    tuned_kind | kube apply -f - >/dev/null
+    until_it "a Tuned" made_tuned
+    code=0
+    kube exec -n audits deployment/nearside-auditor -- nearside cluster explain --audit fleet --namespace audits \
+        >"$work/explained" 2>"$work/said" || code=$?
+    grep -q "in force: 60 (node1, node2)" "$work/explained" && grep -q "no kind MachineConfig" "$work/said" ||
+        { cat "$work/explained" "$work/said" >&2; fail "explain: $code"; }
+    echo "   explain: $(tail -n 1 "$work/explained")"
+    kube delete customresourcedefinition tuneds.tuned.openshift.io >/dev/null
     planted 2 7
     until_it "a drift" has_drifted
     uprooted 2
@@ -454,6 +501,30 @@ case_audit() {
     nothing_of_audits
     until_it "no report without its audit" no_reports
     kube delete -f "$work/auditor.yaml" --wait=false >/dev/null 2>&1
+}
+tuned_kind() {
+    cat <<END
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: tuneds.tuned.openshift.io}
+spec:
+  group: tuned.openshift.io
+  scope: Namespaced
+  names: {kind: Tuned, plural: tuneds, singular: tuned}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+END
+}
+made_tuned() {
+    kube apply -f - <<END
+apiVersion: tuned.openshift.io/v1
+kind: Tuned
+metadata: {name: low, namespace: audits}
+spec: {profile: [{name: low, data: "[sysctl]\nvm.swappiness=60\n"}]}
+END
 }
 auditor_uid() {
     kube get -n audits pods -l app.kubernetes.io/component=auditor -o jsonpath='{.items[0].metadata.uid}'

@@ -28,11 +28,21 @@ const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x
 /// A seed's length.
 const SEED: usize = 32;
 
+/// A public key's length.
+const KEY: usize = 32;
+
 /// The keys of one test, for both ends.
 #[derive(Clone)]
 pub struct Keys {
-    client: Arc<ClientConfig>,
+    known: ControllerKey,
     server: Arc<ServerConfig>,
+}
+
+/// The public key of a controller, for who takes that one alone, and could not be it.
+#[derive(Clone)]
+pub struct ControllerKey {
+    public: [u8; KEY],
+    client: Arc<ClientConfig>,
 }
 
 impl Keys {
@@ -46,37 +56,81 @@ impl Keys {
         let filled = secret.expand(&[b"controller"], SeedLength).and_then(|bytes| bytes.fill(&mut seed));
         filled.map_err(|_| io::Error::other("no key comes of the token"))?;
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(io::Error::other)?;
-        let public = [&SPKI[..], pair.public_key().as_ref()].concat();
+        let bare: [u8; KEY] = pair.public_key().as_ref().try_into().map_err(io::Error::other)?;
+        let public = subject_public_key(&bare);
         let private = PrivatePkcs8KeyDer::from([&PKCS8[..], &seed].concat());
         let signing = any_eddsa_type(&private).map_err(io::Error::other)?;
-        let provider = Arc::new(default_provider());
-
-        let shown = CertifiedKey::new(vec![CertificateDer::from(public.clone())], signing);
-        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        let shown = CertifiedKey::new(vec![CertificateDer::from(public)], signing);
+        let mut server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&[&TLS13])
             .map_err(io::Error::other)?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(shown))));
         // A connection that is made anew is made whole.
         server.send_tls13_tickets = 0;
-
-        let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(io::Error::other)?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(OnlyKey { public, provider }))
-            .with_no_client_auth();
-        client.enable_sni = false;
-        client.resumption = rustls::client::Resumption::disabled();
-        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
+        Ok(Self { known: ControllerKey::new(bare)?, server: Arc::new(server) })
     }
 
-    pub(crate) fn client(&self) -> &Arc<ClientConfig> {
-        &self.client
+    /// What alone others have to know of it.
+    #[must_use]
+    pub fn controller_key(&self) -> &ControllerKey {
+        &self.known
     }
 
     pub(crate) fn server(&self) -> &Arc<ServerConfig> {
         &self.server
+    }
+}
+
+impl AsRef<ControllerKey> for Keys {
+    fn as_ref(&self) -> &ControllerKey {
+        &self.known
+    }
+}
+
+impl AsRef<ControllerKey> for ControllerKey {
+    fn as_ref(&self) -> &ControllerKey {
+        self
+    }
+}
+
+impl ControllerKey {
+    fn new(public: [u8; KEY]) -> io::Result<Self> {
+        let provider = Arc::new(default_provider());
+        let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(io::Error::other)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(OnlyKey { public: subject_public_key(&public), provider }))
+            .with_no_client_auth();
+        client.enable_sni = false;
+        client.resumption = rustls::client::Resumption::disabled();
+        Ok(Self { public, client: Arc::new(client) })
+    }
+
+    /// Reads one that was written by [`Self::text`].
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn read(text: &str) -> io::Result<Self> {
+        let is_one = text.len() == 2 * KEY && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let mut public = [0; KEY];
+        for (at, byte) in public.iter_mut().enumerate() {
+            let digits = text.get(2 * at..2 * at + 2).filter(|_| is_one).unwrap_or_default();
+            let why = || io::Error::new(io::ErrorKind::InvalidData, "it is no public key");
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| why())?;
+        }
+        Self::new(public)
+    }
+
+    /// As it is handed to who is to know it: 64 hexadecimal digits.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.public.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    pub(crate) fn client(&self) -> &Arc<ClientConfig> {
+        &self.client
     }
 
     /// The name of the other side, which nobody is told: the key alone says who it is.
@@ -93,6 +147,17 @@ impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Keys")
     }
+}
+
+impl fmt::Debug for ControllerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ControllerKey")
+    }
+}
+
+/// A bare key as a connection shows it.
+fn subject_public_key(bare: &[u8; KEY]) -> Vec<u8> {
+    [&SPKI[..], bare].concat()
 }
 
 #[derive(Clone, Copy)]

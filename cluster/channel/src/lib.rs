@@ -5,11 +5,14 @@
 //! to be given to anybody beside the token. The controller shows the bare public key (RFC 7250), and a worker takes no
 //! other; then the worker says the token, which nobody else can read. A stranger on the way can end a connection, and
 //! neither read, change, repeat nor begin one.
+//!
+//! Pods that are to be told from each other have a token each, that comes of the one of the controller, and its public
+//! key beside it ([`ControllerKey`]): none of them could be the controller, or another pod.
 #![forbid(unsafe_code)]
 
 mod keys;
 
-pub use keys::Keys;
+pub use keys::{ControllerKey, Keys};
 
 use core::time::Duration;
 use rustls::{ClientConnection, Connection, ServerConnection};
@@ -31,11 +34,12 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// The worker's end of a connection: the handshake is made, and the controller knows the token.
+    /// The worker's end of a connection: the handshake is made, and the controller is the one of that key.
     ///
     /// # Errors
-    /// If it does not, or the connection breaks.
-    pub fn connect(stream: TcpStream, keys: &Keys) -> io::Result<Self> {
+    /// If it is not, or the connection breaks.
+    pub fn connect(stream: TcpStream, keys: &impl AsRef<ControllerKey>) -> io::Result<Self> {
+        let keys = keys.as_ref();
         let tls = ClientConnection::new(Arc::clone(keys.client()), keys.name()).map_err(io::Error::other)?;
         let made = Self { stream, tls: Mutex::new(tls.into()) };
         made.stream.set_read_timeout(Some(HANDSHAKE_PATIENCE))?;

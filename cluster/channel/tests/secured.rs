@@ -1,6 +1,6 @@
 //! Connections between workers and controllers over loopback, and strangers at either end and between.
 
-use channel::{Channel, Keys};
+use channel::{Channel, ControllerKey, Keys};
 use messages::Token;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -54,6 +54,27 @@ fn who_has_the_token_is_understood_both_ways_and_long_lines_come_whole() {
     let (rest, why) = read(&channel, line.len() - first.len());
     assert!([first, rest].concat() == line, "{why:?}");
     assert_eq!(worker.join().expect("no panic"), b"answer");
+}
+
+#[test]
+fn who_has_the_controllers_public_key_alone_takes_it_and_no_other_and_could_not_be_it() {
+    let text = keys(7).controller_key().text();
+    let key = ControllerKey::read(&text).expect("a key");
+    assert_eq!((key.text(), text.len()), (text.clone(), 64));
+    for (token, is_taken) in [(7, true), (8, false)] {
+        let (near, far) = pair();
+        let key = key.clone();
+        let worker = thread::spawn(move || Channel::connect(near, &key).map(|way| way.write(b"hello")));
+        let channel = Channel::accept(far, &keys(token)).expect("a connection");
+        let (said, _) = read(&channel, 5);
+        assert_eq!(said == b"hello", is_taken, "{said:?}");
+        channel.shutdown();
+        assert_eq!(worker.join().expect("no panic").is_ok(), is_taken);
+    }
+    for text in ["", &text[1..], &text.replace(char::is_numeric, "g"), &format!("+{}", &text[1..])] {
+        assert!(ControllerKey::read(text).is_err(), "{text}");
+    }
+    assert_eq!(format!("{key:?}"), "ControllerKey");
 }
 
 #[test]

@@ -29,6 +29,29 @@ Exit code:
   1  the test's file, or one that it names, cannot be read
   2  the command line or the test's file makes no sense";
 
+/// What is read of a cluster, for the help.
+const EXPLAIN_NOTES: &str = "Without files the four kinds are read from the cluster, as far as it has them: that needs
+the right to list performanceprofiles, tuneds, kubeletconfigs and machineconfigs; --audit that to list configmaps.
+Nodes are taken to be of the pools that the manifests are for.
+
+Exit code:
+  0  explained; and in force on each node, as far as it can be seen
+  1  a file, or the cluster, cannot be read
+  2  the command line makes no sense
+  3  something is not in force on a node
+  4  with --strict: something is not known";
+
+/// What a plan is, for the help.
+const PLAN_NOTES: &str =
+    "A value is for all nodes of the pool: where nodes want different ones, or another one is right
+on one of them, it stays as it is, and that is said. Nothing is changed: that is for kubectl apply -f -.
+
+Exit code:
+  0  printed
+  1  audits cannot be read, or nodes have different profiles of tuned
+  2  the command line makes no sense
+  4  there is nothing to change";
+
 /// What an operator leaves, for the help.
 const OPERATE_NOTES: &str =
     "Its rights are those of the Role that nearside cluster install prints, in that namespace alone.
@@ -62,6 +85,12 @@ pub enum Command {
     Install(InstallArgs),
     /// Compare audits of many nodes: which are alike, which are not and in what, and what changed
     Audits(AuditsArgs),
+    /// Explain manifests of OpenShift's Node Tuning Operator line by line, and say what of them is in force
+    #[command(after_help = EXPLAIN_NOTES)]
+    Explain(ExplainArgs),
+    /// Print a Tuned of OpenShift's operator with what audits of a pool's nodes would have changed
+    #[command(after_help = PLAN_NOTES)]
+    Plan(PlanArgs),
     /// Audit the node that this pod is on, for whoever asked for it
     #[command(hide = true)]
     AuditNode(AuditNodeArgs),
@@ -112,6 +141,72 @@ pub struct AuditsArgs {
     pub json: bool,
 }
 
+/// Whose audits are looked at.
+#[derive(Args)]
+pub struct NodesArgs {
+    /// Nodes whose audits are in this folder, in files named after the nodes
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub reports: Option<PathBuf>,
+
+    /// Nodes of this NodeAudit, by what its operator keeps of each
+    #[arg(long, value_name = "NAME", value_parser = spec::name, conflicts_with = "reports")]
+    pub audit: Option<String>,
+
+    /// The namespace of that audit [default: the context's, else default]
+    #[arg(long, value_name = "NAME", value_parser = spec::name, requires = "audit")]
+    pub namespace: Option<String>,
+
+    /// Where the cluster is [default: KUBECONFIG, a pod's own account, or ~/.kube/config]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Which context of it, in place of the current one
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// What `plan` is asked to do.
+#[derive(Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub nodes: NodesArgs,
+
+    /// The pool of these nodes, as in machineconfiguration.openshift.io/role
+    #[arg(long, value_name = "NAME", value_parser = spec::name, default_value = "worker")]
+    pub pool: String,
+
+    /// The name of the Tuned, and of its profile
+    #[arg(long, value_name = "NAME", value_parser = spec::name, default_value = "nearside")]
+    pub name: String,
+
+    /// Print JSON, in place of YAML
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `explain` is asked to do.
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// PerformanceProfiles, Tuneds, KubeletConfigs, MachineConfigs in YAML [default: those of the cluster]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub nodes: NodesArgs,
+
+    /// Print only what is not in force somewhere, or not known
+    #[arg(long)]
+    pub differing: bool,
+
+    /// End with status 4 also where something is not known
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// What `operate` is asked to do.
 #[derive(Args)]
 pub struct OperateArgs {
@@ -150,6 +245,10 @@ pub struct InstallArgs {
     /// Install the operator of audits of nodes, in place of that of tests
     #[arg(long)]
     pub audits: bool,
+
+    /// Let the account of audits list what OpenShift's Node Tuning Operator reads and writes: for explain in its pod
+    #[arg(long, requires = "audits")]
+    pub explain: bool,
 
     /// The image with the programs: the operator's, and that of workers whose test names none
     #[arg(long, value_name = "IMAGE", value_parser = spec::image)]

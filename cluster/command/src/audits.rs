@@ -52,6 +52,15 @@ pub fn compare(asked: &AuditsArgs) -> Result<ExitCode, Failure> {
 
 /// Reads the audit of the node that a file is named after.
 fn read(path: &Path) -> Result<NodeReport, Failure> {
+    let (node, text) = read_text(path)?;
+    read_audit(&node, &text).map_err(|why| format!("{}: {why}", path.display()).into())
+}
+
+/// The node that a file is named after, and what stands in it.
+///
+/// # Errors
+/// If it cannot be read, or is longer than an audit is.
+pub fn read_text(path: &Path) -> Result<(String, String), Failure> {
     let told = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let node = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let mut text = String::new();
@@ -59,7 +68,7 @@ fn read(path: &Path) -> Result<NodeReport, Failure> {
     if file.take(FILE_LIMIT + 1).read_to_string(&mut text).map_err(|why| told(&why))? as u64 > FILE_LIMIT {
         return Err(told(&format!("it is longer than {} MiB, and no audit is", FILE_LIMIT >> 20)).into());
     }
-    read_audit(&node, &text).map_err(|why| told(&why).into())
+    Ok((node, text))
 }
 
 /// Reads what `nearside node audit --json` said of a node.

@@ -1,7 +1,7 @@
 //! The objects of Kubernetes that install the operator.
 
 use crate::args::InstallArgs;
-use manifests::{InstallSetting, install, install_audits, yaml};
+use manifests::{ClusterRights, InstallSetting, install, install_audits, yaml};
 use say::{Failure, print};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -12,7 +12,8 @@ use std::process::ExitCode;
 /// If they cannot be printed.
 pub fn print_objects(asked: &InstallArgs) -> Result<ExitCode, Failure> {
     let setting = InstallSetting { namespace: &asked.namespace, image: &asked.image };
-    let all = if asked.audits { install_audits(setting) } else { install(setting) };
+    let rights = if asked.explain { ClusterRights::NodesAndTuning } else { ClusterRights::Nodes };
+    let all = if asked.audits { install_audits(setting, rights) } else { install(setting) };
     if asked.json {
         print!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": all }));
     } else {

@@ -10,6 +10,9 @@
 //! | `install` | what installs that |
 //! | `nodes` | audits of nodes: one, or those of a namespace, resident |
 //! | `audits` | audits of many nodes, compared |
+//! | `explain` | manifests of the Node Tuning Operator, and what of them is in force |
+//! | `plan` | what audits of a pool's nodes would have changed, as a manifest |
+//! | `node_facts` | audits of nodes, from a folder or a cluster |
 //! | `render` | a test as the objects of Kubernetes that it would be |
 //! | `opened` | a test's file |
 //! | `workers` | workers, wherever they are |
@@ -23,14 +26,17 @@
 mod args;
 mod audits;
 mod cluster;
+mod explain;
 mod install;
 mod leaving;
 mod listen;
 mod local;
+mod node_facts;
 mod nodes;
 mod opened;
 mod operate;
 mod output;
+mod plan;
 mod random;
 mod render;
 mod run;
@@ -49,6 +55,8 @@ fn main() -> ExitCode {
         args::Command::Operate(asked) => operate::operate(&asked),
         args::Command::AuditNode(asked) => nodes::audit_node(&asked),
         args::Command::Audits(asked) => audits::compare(&asked),
+        args::Command::Plan(asked) => plan::plan(&asked),
+        args::Command::Explain(asked) => explain::explain(&asked),
         args::Command::Install(asked) => install::print_objects(&asked),
     };
     say::end(done, |why| eprintln!("nearside: {why}"))

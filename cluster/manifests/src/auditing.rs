@@ -1,4 +1,8 @@
-//! The objects of an audit of nodes: a Secret with what its pods read, a pod for each node.
+//! The objects of an audit of nodes: a Secret with what its controller knows of a round, and for each node a Secret
+//! with what its pod reads, and the pod.
+//!
+//! A kubelet may read what pods of its own node name, and nothing else: so no pod names the round's Secret, and none
+//! another's. A pod's own specification would not do, as kubelets of earlier versions see the pods of all nodes.
 
 use crate::objects::MANAGER;
 use crate::pod::{COMPONENT, INSTANCE, READ_ONLY, confined, container_resources, given};
@@ -56,6 +60,17 @@ pub struct AuditPod<'a> {
     pub secret: &'a str,
 }
 
+/// What a controller and the pods of a round know of each other.
+#[derive(Clone, Copy, Debug)]
+pub struct AuditKeys<'a> {
+    /// The token: of the round, or of one node.
+    pub token: &'a str,
+    /// The controller's public key, as text.
+    pub key: &'a str,
+    /// Where the controller is: an address or a name, and a port.
+    pub controller: &'a str,
+}
+
 /// The name of an audit's Secret: with a dot, which no test's has.
 #[must_use]
 pub fn audit_secret_name(audit: &str) -> String {
@@ -68,6 +83,16 @@ pub fn audit_pod_name(audit: &str, node: &str, round: u64) -> String {
     let mut hasher = SipHasher24::new();
     hasher.write(node.as_bytes());
     hasher.write_u64(round);
+    format!("{POD_PREFIX}audit-{audit}-{:016x}", hasher.finish())
+}
+
+/// The name of what a node's pod reads, below the round's Secret of this number: one that is still to go has another.
+#[must_use]
+pub fn node_secret_name(audit: &str, node: &str, secret: &str) -> String {
+    let mut hasher = SipHasher24::new();
+    hasher.write_u64(secret.len() as u64);
+    hasher.write(secret.as_bytes());
+    hasher.write(node.as_bytes());
     format!("{POD_PREFIX}audit-{audit}-{:016x}", hasher.finish())
 }
 
@@ -124,9 +149,9 @@ impl AuditSetting<'_> {
         secret["metadata"]["annotations"][IDENTITY] == self.identity().as_str()
     }
 
-    /// What the pods of a round read.
+    /// What the controller knows of a round, and whoever follows it reads: no pod does.
     #[must_use]
-    pub fn secret(&self, (token, controller): (&str, &str), round: u64) -> Value {
+    pub fn secret(&self, keys: AuditKeys<'_>, round: u64) -> Value {
         let mut metadata = self.metadata(&audit_secret_name(&self.audit.name));
         metadata["annotations"] = json!({ IDENTITY: self.identity(), ROUND: round.to_string() });
         if let Some(uid) = self.owner {
@@ -134,11 +159,23 @@ impl AuditSetting<'_> {
                 "apiVersion": VERSION, "kind": "NodeAudit", "name": self.audit.name, "uid": uid, "controller": true,
             }]);
         }
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": metadata,
-            "type": "Opaque", "immutable": true,
-            "stringData": { "token": token, "controller": controller },
-        })
+        secret(metadata, keys)
+    }
+
+    /// What the pod of a node reads: the token is that node's own.
+    #[must_use]
+    pub fn node_secret(&self, of: AuditPod<'_>, keys: AuditKeys<'_>) -> Value {
+        let mut metadata = self.metadata(&node_secret_name(&self.audit.name, of.node, of.secret));
+        metadata["annotations"] = json!({ NODE: of.node });
+        metadata["ownerReferences"] = self.owned_by(of.secret);
+        secret(metadata, keys)
+    }
+
+    /// To whom what is made for a node belongs: to the round's Secret, of this number.
+    fn owned_by(&self, secret: &str) -> Value {
+        json!([{
+            "apiVersion": "v1", "kind": "Secret", "name": audit_secret_name(&self.audit.name), "uid": secret,
+        }])
     }
 
     /// The pod of a node.
@@ -149,19 +186,19 @@ impl AuditSetting<'_> {
         let mut metadata = self.metadata(&audit_pod_name(name, node, round));
         metadata["labels"][ROUND] = json!(round.to_string());
         metadata["annotations"] = json!({ NODE: node });
-        let owner = json!({ "apiVersion": "v1", "kind": "Secret", "name": audit_secret_name(name), "uid": secret });
-        metadata["ownerReferences"] = json!([owner]);
-        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod_spec(node) })
+        metadata["ownerReferences"] = self.owned_by(secret);
+        let reads = node_secret_name(name, node, secret);
+        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod_spec(node, &reads) })
     }
 
-    fn pod_spec(&self, node: &str) -> Value {
+    fn pod_spec(&self, node: &str, reads: &str) -> Value {
         let spec = &self.audit.pods;
         let patience = self.audit.answer_within.as_secs() + DEADLINE_GRACE;
         // That node, and no other: by the scheduler, so that taints, room and the node's end are heeded.
         let only = json!([{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] }]);
         let mut volumes = vec![json!({
             "name": "audit",
-            "secret": { "secretName": audit_secret_name(&self.audit.name), "defaultMode": READ_ONLY },
+            "secret": { "secretName": reads, "defaultMode": READ_ONLY },
         })];
         for (name, path) in HOST_FOLDERS {
             volumes.push(json!({ "name": name, "hostPath": { "path": path, "type": "Directory" } }));
@@ -218,6 +255,15 @@ impl AuditSetting<'_> {
     fn metadata(&self, name: &str) -> Value {
         json!({ "name": name, "namespace": self.namespace, "labels": audit_labels(&self.audit.name) })
     }
+}
+
+fn secret(metadata: Value, keys: AuditKeys<'_>) -> Value {
+    let AuditKeys { token, key, controller } = keys;
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": metadata,
+        "type": "Opaque", "immutable": true,
+        "stringData": { "token": token, "controller-key": key, "controller": controller },
+    })
 }
 
 /// What the objects of an audit are known by.

@@ -31,9 +31,18 @@ pub fn install(setting: InstallSetting<'_>) -> Vec<Value> {
     all
 }
 
+/// What the account of audits may do in the cluster, beside listing nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClusterRights {
+    /// Nothing.
+    Nodes,
+    /// It may list what OpenShift's Node Tuning Operator reads and writes: for `nearside cluster explain` in its pod.
+    NodesAndTuning,
+}
+
 /// What installs the operator of audits, with an account of its own, so that who runs tests cannot see nodes.
 #[must_use]
-pub fn install_audits(setting: InstallSetting<'_>) -> Vec<Value> {
+pub fn install_audits(setting: InstallSetting<'_>, rights: ClusterRights) -> Vec<Value> {
     // Pods of audits have folders of their nodes, and their nodes' network, which no stricter standard allows.
     let mut all = namespace(setting, "privileged");
     all.push(node_audits());
@@ -46,7 +55,13 @@ pub fn install_audits(setting: InstallSetting<'_>) -> Vec<Value> {
         json!({ "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": metadata })
     };
     let (mut role, mut binding) = (place("ClusterRole"), place("ClusterRoleBinding"));
-    role["rules"] = json!([rule("", &["nodes"], &["list"])]);
+    let mut rules = vec![rule("", &["nodes"], &["list"])];
+    if rights == ClusterRights::NodesAndTuning {
+        rules.push(rule("performance.openshift.io", &["performanceprofiles"], &["list"]));
+        rules.push(rule("tuned.openshift.io", &["tuneds"], &["list"]));
+        rules.push(rule("machineconfiguration.openshift.io", &["kubeletconfigs", "machineconfigs"], &["list"]));
+    }
+    role["rules"] = rules.into();
     binding["roleRef"] = json!({ "apiGroup": group, "kind": "ClusterRole", "name": name });
     binding["subjects"] = json!([{ "kind": "ServiceAccount", "name": AUDITOR, "namespace": setting.namespace }]);
     let words = ["operate", "--audits"].map(str::to_owned).to_vec();
@@ -303,6 +318,7 @@ fn audit_status() -> Value {
             "differing": count("Nodes that are not."),
             "failed": count("Nodes without an answer in the latest round."),
             "changed": count("Nodes that are not as they were in the round before."),
+            "refused": count("Reports of the latest round that came without the token of their node, 100 at most."),
             "rows": list("Nodes that are alike, each such kind once: the most first.", rows),
             "failures": list("Nodes without an answer, and why.", named.clone()),
             "leftOut": list("Nodes that the audit is not to ask, as their taints are not tolerated.", named),

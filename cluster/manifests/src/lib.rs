@@ -6,7 +6,7 @@
 //! | Job | the workers: one pod for each index, none of them started again |
 //! | Lease | the target's queue: one test after the other |
 //!
-//! An audit of nodes is a Secret for each round, and a pod for each node in it.
+//! An audit of nodes is a Secret for each round, and in it a Secret and a pod for each node.
 //!
 //! There is no Service, for nobody connects to a worker; no Role, for a worker asks the API server nothing, and has no
 //! account there; and no NetworkPolicy, for what a namespace lets its pods connect to is not a test's to open.
@@ -27,8 +27,9 @@ mod pod;
 mod yaml;
 
 pub use auditing::{
-    AuditPod, AuditSetting, NODE, ROUND, audit_labels, audit_pod_name, audit_secret_name, audit_selector, record_name,
+    AuditKeys, AuditPod, AuditSetting, NODE, ROUND, audit_labels, audit_pod_name, audit_secret_name, audit_selector,
+    node_secret_name, record_name,
 };
-pub use install::{InstallSetting, install, install_audits};
+pub use install::{ClusterRights, InstallSetting, install, install_audits};
 pub use objects::{Contents, Manifests, Setting, lease_name, objects, test_name};
 pub use yaml::yaml;

@@ -2,8 +2,9 @@
 
 use audit::yaml::{Node, Value as Place, documents};
 use manifests::{
-    AuditPod, AuditSetting, Contents, InstallSetting, Manifests, NODE, ROUND, Setting, audit_pod_name,
-    audit_secret_name, install, install_audits, lease_name, objects, record_name, test_name, yaml,
+    AuditKeys, AuditPod, AuditSetting, ClusterRights, Contents, InstallSetting, Manifests, NODE, ROUND, Setting,
+    audit_pod_name, audit_secret_name, install, install_audits, lease_name, node_secret_name, objects, record_name,
+    test_name, yaml,
 };
 use serde_json::{Value, json};
 use spec::{LoadTest, NodeAudit};
@@ -236,7 +237,8 @@ fn the_pod_of_an_audit_is_for_one_node_reads_its_folders_and_has_no_rights() {
     let audit = NodeAudit::read(AUDIT).expect("an audit");
     let setting = AuditSetting { audit: &audit, namespace: "ops", image: Some("nearside:1"), owner: Some("u-1") };
     assert!(setting.wrong().is_empty());
-    let secret = setting.secret(("(a token)", "10.0.0.9:7000"), 77);
+    let keys = AuditKeys { token: "(a token)", key: "(a key)", controller: "10.0.0.9:7000" };
+    let secret = setting.secret(keys, 77);
     assert_eq!(secret["metadata"]["name"], audit_secret_name("fleet"));
     assert_eq!(secret["metadata"]["annotations"][ROUND], "77");
     assert_eq!(secret["metadata"]["ownerReferences"][0]["uid"], "u-1");
@@ -278,6 +280,31 @@ fn the_pod_of_an_audit_is_for_one_node_reads_its_folders_and_has_no_rights() {
 }
 
 #[test]
+fn no_pod_of_an_audit_names_what_another_node_or_the_controller_alone_may_know() {
+    let audit = NodeAudit::read(AUDIT).expect("an audit");
+    let setting = AuditSetting { audit: &audit, namespace: "ops", image: Some("nearside:1"), owner: Some("u-1") };
+    let mut named = Vec::new();
+    for node in ["n-1", "n-2"] {
+        let of = AuditPod { node, round: 77, secret: "u-2" };
+        let keys = AuditKeys { token: node, key: "(a key)", controller: "10.0.0.9:7000" };
+        let (secret, pod) = (setting.node_secret(of, keys), setting.pod(of));
+        let volumes = pod["spec"]["volumes"].as_array().expect("a list").iter();
+        let names: Vec<&str> = volumes.filter_map(|one| one["secret"]["secretName"].as_str()).collect();
+        assert_eq!(names, [node_secret_name("fleet", node, "u-2")]);
+        assert_eq!(secret["metadata"]["name"], names[0]);
+        // It goes with its round, as the pod does.
+        assert_eq!(secret["metadata"]["ownerReferences"], pod["metadata"]["ownerReferences"]);
+        assert_eq!((&secret["stringData"]["token"], &secret["immutable"]), (&json!(node), &json!(true)));
+        assert!(!setting.is_of(&secret), "it is not the round's");
+        named.push(names[0].to_owned());
+    }
+    assert_ne!(named[0], named[1]);
+    assert!(!named.contains(&audit_secret_name("fleet")));
+    // What is still to go of another round with the same number is another.
+    assert_ne!(node_secret_name("fleet", "n-1", "u-2"), node_secret_name("fleet", "n-1", "u-3"));
+}
+
+#[test]
 fn an_audit_without_an_image_or_of_another_namespace_is_refused() {
     let audit = NodeAudit::read(&AUDIT.replace("name: fleet", "name: fleet, namespace: shop")).expect("an audit");
     let wrong = AuditSetting { audit: &audit, namespace: "ops", image: None, owner: None }.wrong();
@@ -289,7 +316,16 @@ fn an_audit_without_an_image_or_of_another_namespace_is_refused() {
 
 #[test]
 fn the_operator_of_audits_may_list_nodes_and_has_all_else_in_its_namespace() {
-    let all = install_audits(InstallSetting { namespace: "ops", image: "nearside:1" });
+    let setting = InstallSetting { namespace: "ops", image: "nearside:1" };
+    let all = install_audits(setting, ClusterRights::Nodes);
+    // What it may read of the whole cluster is asked for.
+    let rules = |all: &[Value]| {
+        let role = all.iter().find(|one| one["kind"] == "ClusterRole").expect("a ClusterRole");
+        role["rules"].as_array().expect("a list").clone()
+    };
+    let more = rules(&install_audits(setting, ClusterRights::NodesAndTuning));
+    assert_eq!((rules(&all).len(), more.len()), (1, 4));
+    assert!(more.iter().all(|rule| rule["verbs"] == json!(["list"])), "{more:?}");
     let of = |kind: &str| all.iter().find(|one| one["kind"] == kind).unwrap_or_else(|| panic!("{kind}"));
     assert_eq!(of("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
     let crd = of("CustomResourceDefinition");

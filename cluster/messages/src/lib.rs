@@ -32,7 +32,7 @@ mod token;
 
 pub use lines::{LineTooLong, Lines};
 pub use reporter::{BEAT_EVERY, Reporter};
-pub use token::{CONTROLLER_FILE, TOKEN_FILE, TOKEN_VARIABLE, Token};
+pub use token::{CONTROLLER_FILE, KEY_FILE, TOKEN_FILE, TOKEN_VARIABLE, Token};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -83,6 +83,15 @@ fn a_token_is_32_digits_and_is_not_printed() {
     assert_eq!(Token::read(token.text()), Some(token.clone()));
     assert_eq!([token == Token::new(0xabd), token == Token::new(0xabc)], [false, true]);
     assert!(Token::read("abc").is_none() && Token::read(&"g".repeat(32)).is_none());
+    // Those that come of one are as many as there are names, and others of another.
+    let names = ["node-1", "node-2", "", "node-1 "];
+    let all: Vec<String> = names.iter().map(|name| token.derived(name).text().to_owned()).collect();
+    assert!(all.iter().all(|text| Token::read(text).is_some() && text != token.text()), "{all:?}");
+    let kinds: std::collections::BTreeSet<&String> = all.iter().collect();
+    assert_eq!(kinds.len(), names.len());
+    assert!(
+        Token::new(0xabc).derived("node-1").text() == all[0] && Token::new(0xabd).derived("node-1").text() != all[0]
+    );
     assert!(!format!("{:?}", hello()).contains(token.text()));
     let short: Token = serde_json::from_str("\"abc\"").expect("a text");
     assert!(short != token);

@@ -1,6 +1,8 @@
 //! The secret of a test.
 
+use core::hash::Hasher;
 use serde::{Deserialize, Serialize};
+use siphasher::sip128::{Hasher128, SipHasher24};
 
 /// The secret that the workers of one test have in common with their controller: 32 hexadecimal digits, drawn anew
 /// for each test. Whoever does not know it is heard no further.
@@ -17,6 +19,13 @@ pub const TOKEN_FILE: &str = "token";
 /// The file beside it that says where the controller is: an address or a name, and a port.
 pub const CONTROLLER_FILE: &str = "controller";
 
+/// The file beside it, of pods that have a token of their own each, with the controller's public key: 64 hexadecimal
+/// digits.
+pub const KEY_FILE: &str = "controller-key";
+
+/// What the derivation of tokens is for, and of no other.
+const DERIVATION: &[u8] = b"nearside cluster: the token of one of many\0";
+
 /// The length of a token, in digits.
 const DIGITS: usize = 32;
 
@@ -32,6 +41,19 @@ impl Token {
     pub fn read(text: &str) -> Option<Self> {
         let is_one = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_one.then(|| Self(text.to_owned()))
+    }
+
+    /// The token of one of many, by its name, with this one as the secret that the others do not know: a keyed hash
+    /// (SipHash-2-4 of 128 bits, a pseudorandom function of its 128-bit key), so that whoever has this one knows
+    /// all of them, and whoever has one of them knows no other.
+    #[must_use]
+    pub fn derived(&self, name: &str) -> Self {
+        // What is no number is no token that was drawn, and has none below it that anybody else would come to.
+        let key = u128::from_str_radix(&self.0, 16).unwrap_or_default();
+        let mut hasher = SipHasher24::new_with_key(&key.to_be_bytes());
+        hasher.write(DERIVATION);
+        hasher.write(name.as_bytes());
+        Self::new(hasher.finish128().as_u128())
     }
 
     /// As it is handed to a worker.

@@ -76,6 +76,8 @@ pub struct AuditOutcome {
     pub left_out: Vec<NodeFailure>,
     /// What changed since the round before, by the nodes' names.
     pub changes: Vec<(String, Vec<Change>)>,
+    /// Reports that came without the token of their node.
+    pub refused: u64,
 }
 
 impl AuditOutcome {
@@ -111,7 +113,7 @@ impl AuditOutcome {
         } else {
             (Verdict::Pass, "Alike", format!("{alike} alike"))
         };
-        Self { verdict, reason, message, fleet, failures, left_out, changes }
+        Self { verdict, reason, message, fleet, failures, left_out, changes, refused: 0 }
     }
 
     /// The same of nodes that were not seen before.
@@ -183,6 +185,8 @@ pub(crate) struct AuditStatus {
     pub next: Option<u64>,
     /// Why nodes did not answer.
     pub failures: Vec<NodeFailure>,
+    /// Reports of the latest round that came without the token of their node.
+    pub refused: u64,
     /// Counts and rows, as they are told.
     figures: Map<String, Value>,
 }
@@ -198,6 +202,7 @@ impl AuditStatus {
         let verdicts = [Verdict::Pass, Verdict::Fail, Verdict::Invalid];
         found.verdict = verdicts.into_iter().find(|one| status["verdict"] == one.word());
         found.round = status["round"].as_u64();
+        found.refused = status["refused"].as_u64().unwrap_or(0);
         let time = |field: &str| status[field].as_str().and_then(read);
         (found.completed, found.next) = (time("completionTime"), time("nextTime"));
         let failures = status["failures"].as_array().into_iter().flatten();
@@ -246,7 +251,8 @@ impl AuditStatus {
     /// Whether it was told as much as this says: whoever changed it else, or not at all.
     pub fn is_told_by(&self, status: &Value) -> bool {
         let told = Self::read(status);
-        (self.verdict, self.round, self.completed) == (told.verdict, told.round, told.completed)
+        (self.verdict, self.round, self.completed, self.refused)
+            == (told.verdict, told.round, told.completed, told.refused)
             && self.conditions.say_the_same(&told.conditions)
             && self.figures == told.figures
     }
@@ -255,6 +261,7 @@ impl AuditStatus {
     pub fn json(&self, generation: i64) -> Value {
         let mut out = self.figures.clone();
         out.insert("observedGeneration".to_owned(), json!(generation));
+        out.insert("refused".to_owned(), json!(self.refused));
         out.insert(
             "conditions".to_owned(),
             self.conditions.json(&AuditCondition::ALL.map(AuditCondition::word), generation),

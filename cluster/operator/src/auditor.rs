@@ -71,7 +71,7 @@ enum Asked {
 /// The operator of the audits of one namespace; or of one that is no object of the cluster.
 ///
 /// Call order: as that of [`crate::Operator`]; [`Auditor::on_met`] after an order to listen, and
-/// [`Auditor::on_answer_of`] with what pods say.
+/// [`Auditor::on_answer_of`] with what pods say, and [`Auditor::on_refused`] with who says so of another's node.
 #[derive(Debug)]
 pub struct Auditor {
     asks: AuditAsks,
@@ -205,6 +205,13 @@ impl Auditor {
     pub fn on_answer_of(&mut self, uid: &str, node: &str, said: Result<String, String>, moment: Moment) {
         if let Some(rounds) = self.audits.get_mut(uid) {
             rounds.on_answer_of(node, said, &mut self.pool, moment);
+        }
+    }
+
+    /// Somebody reported for a node with this token, which is not that node's.
+    pub fn on_refused(&mut self, uid: &str, node: &str, token: &str, moment: Moment) {
+        if let Some(rounds) = self.audits.get_mut(uid) {
+            rounds.on_refused(node, token, moment);
         }
     }
 

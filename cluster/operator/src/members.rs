@@ -59,6 +59,8 @@ pub(crate) struct Members {
     taken: BTreeSet<String>,
     /// Pods that said what they had to say to another controller, which did not keep it.
     spent: BTreeSet<String>,
+    /// Nodes whose pods have something to read: a Secret each.
+    pub keyed: BTreeSet<String>,
 }
 
 impl Members {
@@ -68,6 +70,10 @@ impl Members {
 
     pub fn get_mut(&mut self, node: &str) -> Option<&mut Member> {
         self.all.get_mut(node)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.keys().map(String::as_str)
     }
 
     pub fn len(&self) -> usize {

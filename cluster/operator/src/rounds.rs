@@ -8,9 +8,9 @@
 //! ```
 
 mod answers;
+mod asking;
 
 use crate::asks::{Happened, Named};
-use crate::audit_asks::{AuditAsks, Kept};
 use crate::audit_status::{AuditCondition, AuditOutcome, AuditStatus};
 use crate::conditions::shortened;
 use crate::members::{Members, Progress};
@@ -19,11 +19,11 @@ use crate::nodes::SeenNode;
 use crate::status::Verdict;
 use audits::{NodeRecord, NodeReport, Pool};
 use core::time::Duration;
-use manifests::{AuditPod, AuditSetting, yaml};
-use reconcile::{Call, Meeting};
+use manifests::{AuditSetting, yaml};
+use reconcile::Meeting;
 use serde_json::{Value, json};
 use spec::NodeAudit;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::Time;
 
 /// Before a question that has no answer is asked again: at first, and at most.
@@ -78,6 +78,8 @@ pub(crate) enum RoundAsk {
     MakeSecret,
     DeleteSecret(String),
     Pods,
+    /// What the pod of this node is to read.
+    MakeNodeSecret(String),
     MakePod(String),
     DeletePod(String, String),
     Keep(String),
@@ -121,6 +123,12 @@ pub(crate) struct Rounds {
     pub members: Members,
     /// The number of the Secret that is there.
     secret: Option<String>,
+    /// What is known of the round by who listens for its pods.
+    known: Option<Meeting>,
+    /// Who reported for whom without its token: nodes' names, as far as they are known.
+    accused: BTreeSet<(String, String)>,
+    /// Whether it is not told how many did.
+    has_refused: bool,
     /// Since when the round is on here.
     from: Time,
     pods_at: Time,
@@ -190,6 +198,9 @@ impl Rounds {
             told_next: moment.now,
             members: Members::default(),
             secret: None,
+            known: None,
+            accused: BTreeSet::new(),
+            has_refused: false,
             from: moment.now,
             pods_at: moment.now,
             is_pods_seen: false,
@@ -336,6 +347,8 @@ impl Rounds {
         };
         if let Some(round) = due {
             (self.status.round, self.status.next) = (Some(round), every.map(|every| round + every));
+            self.status.refused = 0;
+            self.accused.clear();
             self.members.begin();
         } else if !self.members.has_open() {
             return;
@@ -355,6 +368,7 @@ impl Rounds {
             return;
         }
         self.due = moment.now;
+        self.known = met.as_ref().ok().cloned();
         match (met, &self.secret) {
             (Ok(_), Some(_)) => self.work(moment),
             (Ok(meeting), None) => self.stage = RoundStage::Making(meeting),
@@ -369,6 +383,7 @@ impl Rounds {
 
     fn work(&mut self, moment: Moment) {
         self.stage = RoundStage::Working;
+        self.members.keyed.clear();
         (self.from, self.pods_at, self.is_pods_seen) = (moment.now, moment.now, false);
         (self.due, self.pause) = (moment.now, PAUSES.0);
     }
@@ -382,6 +397,7 @@ impl Rounds {
     fn tell_progress(&mut self, moment: Moment) {
         let words = format!("{} of {} nodes have answered", self.members.settled(), self.members.len());
         self.set(AuditCondition::Running, true, ("Asking", &words), moment);
+        self.is_told &= !core::mem::take(&mut self.has_refused);
     }
 
     /// A node says this; answers whether it was waited for.
@@ -425,7 +441,8 @@ impl Rounds {
         let Some(audit) = &self.audit else { return };
         let round = self.status.round.unwrap_or(0);
         let (failures, left_out) = (self.members.failures(), self.members.left_out.clone());
-        let outcome = AuditOutcome::of(audit, self.members.records(round), failures, left_out);
+        let mut outcome = AuditOutcome::of(audit, self.members.records(round), failures, left_out);
+        outcome.refused = self.status.refused;
         let is_another = self.status.take(&outcome) || self.status.holds(AuditCondition::Running);
         if is_another || self.status.completed.is_none() {
             self.status.completed = Some(moment.unix);
@@ -536,7 +553,11 @@ impl Rounds {
             let (name, uid) = self.members.useless_pod(false).filter(|_| self.nodes_seen > 0)?;
             Some(RoundAsk::DeletePod(name.to_owned(), uid.to_owned()))
         };
-        let next = || self.members.next_to_ask(audit.parallelism).map(|node| RoundAsk::MakePod(node.to_owned()));
+        let next = || {
+            let node = self.members.next_to_ask(audit.parallelism)?.to_owned();
+            let is_keyed = self.members.keyed.contains(&node);
+            Some(if is_keyed { RoundAsk::MakePod(node) } else { RoundAsk::MakeNodeSecret(node) })
+        };
         let is_look_due = moment.now >= self.pods_at;
         let found = answered.or_else(|| is_look_due.then_some(RoundAsk::Pods)).or_else(useless);
         if let Some(ask) = found.or_else(|| next().filter(|_| self.is_pods_seen)) {
@@ -559,36 +580,5 @@ impl Rounds {
             Some(uid) => RoundAsk::DeleteSecret(uid.clone()),
             None => RoundAsk::SeeSecret,
         }
-    }
-
-    pub fn call(&self, asks: &AuditAsks, ask: &RoundAsk) -> Option<Call> {
-        let audit = self.audit.as_ref();
-        Some(match ask {
-            RoundAsk::Load(from) => asks.records(&self.name, from),
-            RoundAsk::SeeSecret => asks.see_secret(&self.name),
-            RoundAsk::MakeSecret => {
-                let RoundStage::Making(Meeting { token, controller }) = &self.stage else { return None };
-                let round = self.status.round.unwrap_or(0);
-                asks.make_secret(self.setting(audit?).secret((token.text(), controller), round))
-            }
-            RoundAsk::DeleteSecret(uid) => asks.delete_secret(&self.name, uid),
-            RoundAsk::Pods => asks.pods(&self.name),
-            RoundAsk::MakePod(node) => {
-                let (round, secret) = (self.status.round.unwrap_or(0), self.secret.as_deref()?);
-                asks.make_pod(self.setting(audit?).pod(AuditPod { node, round, secret }))
-            }
-            RoundAsk::DeletePod(name, uid) => asks.delete_pod(name, uid),
-            RoundAsk::Keep(node) => {
-                let member = self.members.get(node)?;
-                let Progress::Answered(text) = &member.progress else { return None };
-                let changes = member.record.as_ref()?.changes_json();
-                let kept = Kept { node, round: member.record_round, audit: text, changes: &changes };
-                asks.keep(self.named(), kept)
-            }
-            RoundAsk::DeleteRecord(node, uid) => asks.delete_record(&self.name, node, uid),
-            RoundAsk::Status => asks.tell_status(self.named(), &self.version, &self.status.json(self.generation)),
-            RoundAsk::Event => asks.tell_event(self.named(), self.events.front()?),
-            RoundAsk::DeleteAudit => asks.delete_audit(self.named()),
-        })
     }
 }

@@ -15,8 +15,8 @@ fn seeds(usual: u64) -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("NEARSIDE_SEED") {
         Some(one) => vec![one],
-        // Beyond those that are usual, three that found something.
-        None => (0..number("NEARSIDE_SEEDS").unwrap_or(usual)).chain([227, 499, 2444]).collect(),
+        // Beyond those that are usual, some that found something.
+        None => (0..number("NEARSIDE_SEEDS").unwrap_or(usual)).chain([227, 499, 2444, 2994]).collect(),
     }
 }
 
@@ -200,6 +200,25 @@ fn later_nodes_are_picked_up_those_that_return_are_asked_and_those_that_go_are_f
 }
 
 #[test]
+fn a_pod_that_reports_for_another_node_is_refused_counted_and_named_and_changes_no_report() {
+    let mut setting = quiet(4, json!({}));
+    setting.nodes[1].script = Script::Lies(2);
+    setting.nodes[2].script = Script::Silent;
+    let mut world = World::new(1, setting);
+    world.run(seconds(60));
+    let status = world.status("fleet");
+    assert_eq!((&status["alike"], &status["failed"]), (&json!(2), &json!(2)), "{status:#}");
+    assert!(status["refused"].as_u64().is_some_and(|count| (10..=100).contains(&count)), "{status:#}");
+    for node in ["node-001", "node-002"] {
+        assert!(!world.store.objects.contains_key(&format!("configmaps/nearside-fleet.{node}")), "{node}");
+    }
+    let words = "fleet: who has the token of node-001 reported for node-002, and was refused";
+    assert_eq!(world.says, [words], "once");
+    assert_eq!(reasons(&world).iter().filter(|reason| *reason == "ReportRefused").count(), 1);
+    assert_nothing_is_left(1, &world);
+}
+
+#[test]
 fn an_audit_that_is_over_goes_in_its_time_and_nothing_of_it_stays() {
     let world = run(1, &quiet(4, json!({ "ttlSecondsAfterFinished": 30 })));
     let left: Vec<&String> = world
@@ -246,7 +265,7 @@ fn five_hundred_nodes_take_at_most_ten_questions_each() {
 #[test]
 fn an_operator_that_dies_at_any_question_is_followed_by_one_that_goes_on() {
     let mut deaths = 0;
-    for at in 0..45 {
+    for at in 0..50 {
         for (sent, moves) in [(false, false), (true, false), (true, true)] {
             let mut setting = quiet(4, json!({ "parallelism": 2 }));
             setting.nodes[1].script = Script::Answers(1);
@@ -332,6 +351,12 @@ fn wild(seed: u64) -> Setting {
         let from = Duration::from_millis(1_000 + random.up_to(30_000));
         setting.stall = Some((from, Duration::from_millis(random.up_to(40_000))));
     }
+    // Some pods say that they are another's.
+    let (mut liars, count) = (SplitMix64::new(seed ^ 0x11a5), setting.nodes.len());
+    if count > 1 && liars.below(3) == 0 {
+        let liar = liars.below(count);
+        setting.nodes[liar].script = Script::Lies((liar + 1 + liars.below(count - 1)) % count);
+    }
     let audit = &mut setting.audits[0];
     // A round that takes longer than that is followed at once by the next, and there is no end to be looked at.
     if random.below(4) == 0 && setting.delay * setting.trouble < 80_000 {
@@ -387,6 +412,10 @@ fn check(seed: u64, setting: &Setting, world: &World) -> usize {
     let is_repeated = setting.audits[0].spec["every"].is_string();
     for node in &setting.nodes {
         let kept = world.store.objects.get(&format!("configmaps/nearside-fleet.{}", node.name));
+        // What another says of it is no word of its own.
+        let is_a_lie =
+            kept.is_some_and(|one| one["data"]["audit.json"].as_str().is_some_and(|text| text.contains("666")));
+        assert!(!is_a_lie, "{}: {}", node.name, what());
         if node.deleted.is_some() {
             assert!(kept.is_none() && !has_failed(&node.name), "{} is gone: {}", node.name, what());
             continue;

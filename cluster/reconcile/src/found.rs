@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use messages::{CONTROLLER_FILE, TOKEN_FILE, Token};
+use messages::{CONTROLLER_FILE, KEY_FILE, TOKEN_FILE, Token};
 use serde_json::Value;
 
 /// By what a test is known again.
@@ -15,6 +15,8 @@ pub struct Meeting {
     pub token: Token,
     /// Where workers look for their controller.
     pub controller: String,
+    /// The controller's public key as text, where pods have a token of their own each: others make it of the token.
+    pub key: Option<String>,
 }
 
 impl Meeting {
@@ -22,7 +24,8 @@ impl Meeting {
     #[must_use]
     pub fn read(secret: &Value) -> Option<Self> {
         let token = Token::read(&of_secret(secret, TOKEN_FILE)?)?;
-        Some(Self { token, controller: of_secret(secret, CONTROLLER_FILE)? })
+        let (controller, key) = (of_secret(secret, CONTROLLER_FILE)?, of_secret(secret, KEY_FILE));
+        Some(Self { token, controller, key })
     }
 }
 

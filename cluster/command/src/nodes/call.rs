@@ -1,12 +1,12 @@
 //! A node's side: its audit is made, and said to who asked for it until that is kept.
 
-use super::listen::{AUDIT_LIMIT, NodeWords, Said};
+use super::listen::{AUDIT_LIMIT, FromNode, NodeHello};
 use crate::args::AuditNodeArgs;
 use crate::local::read_at_most;
-use channel::{Channel, Keys};
+use channel::{Channel, ControllerKey};
 use core::time::Duration;
 use cpu::Clock;
-use messages::{CONTROLLER_FILE, FromWorker, Hello, Lines, ORDER_LIMIT, TOKEN_FILE, ToWorker, Token};
+use messages::{CONTROLLER_FILE, KEY_FILE, Lines, ORDER_LIMIT, TOKEN_FILE, ToWorker, Token};
 use say::Failure;
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -37,11 +37,9 @@ const WORDS_LIMIT: usize = 1_000;
 /// If nobody kept it in time.
 pub fn audit_node(asked: &AuditNodeArgs) -> Result<ExitCode, Failure> {
     let until = Clock.now() + asked.patience;
-    let words = NodeWords { node: asked.node.clone(), said: audited(asked.role.as_str(), asked.root.as_deref()) };
-    let said: Said = FromWorker::Measured(words);
-    let line = said.line();
+    let line = FromNode::Said(audited(asked.role.as_str(), asked.root.as_deref())).line();
     loop {
-        let why = match tell(&asked.controller_folder, &line) {
+        let why = match tell(&asked.controller_folder, &asked.node, &line) {
             Ok(()) => return Ok(ExitCode::SUCCESS),
             Err(why) => why,
         };
@@ -75,22 +73,21 @@ pub fn audited(role: &str, root: Option<&Path>) -> Result<String, String> {
 }
 
 /// Says it to whoever listens now, until that is kept.
-fn tell(folder: &Path, line: &[u8]) -> Result<(), String> {
+fn tell(folder: &Path, node: &str, line: &[u8]) -> Result<(), String> {
     // Read each time: what the kubelet writes there may come late.
     let read = |name: &str| {
         let bytes = read_at_most(&folder.join(name), FILE_LIMIT).map_err(|why| format!("{name}: {why}"))?;
         Ok::<_, String>(String::from_utf8_lossy(&bytes).trim().to_owned())
     };
-    let (place, text) = (read(CONTROLLER_FILE)?, read(TOKEN_FILE)?);
+    let (place, text, key) = (read(CONTROLLER_FILE)?, read(TOKEN_FILE)?, read(KEY_FILE)?);
     let token = Token::read(&text).ok_or_else(|| format!("{TOKEN_FILE} holds no token"))?;
-    let keys = Keys::of(&token).map_err(|why| why.to_string())?;
+    let key = ControllerKey::read(&key).map_err(|why| format!("{KEY_FILE}: {why}"))?;
     let shown = |why: io::Error| format!("the controller at {place}: {why}");
     let (stream, again) = connect(&place).map_err(shown)?;
-    let channel = Channel::connect(stream, &keys).map_err(shown)?;
+    let channel = Channel::connect(stream, &key).map_err(shown)?;
     again.set_read_timeout(Some(SAY_EVERY)).map_err(shown)?;
-    let hello = Hello { token, worker: 0, instance: 0, version: messages::version() };
-    let hello: Said = FromWorker::Hello(hello);
-    channel.write(&hello.line()).map_err(shown)?;
+    let hello = NodeHello { node: node.to_owned(), token, version: messages::version() };
+    channel.write(&FromNode::Hello(hello).line()).map_err(shown)?;
     channel.write(line).map_err(shown)?;
     let (mut lines, mut bytes, mut opened) = (Lines::new(ORDER_LIMIT), [0; 4_096], Vec::new());
     loop {

@@ -1,8 +1,9 @@
 //! Between an operator of audits, the API server and the pods: what it asks is asked, what it orders is done.
 
-use super::listen::{Heard, Listening, NodeWords};
+use super::listen::{Heard, HeardWhat, Listening, NodeWords};
 use crate::cluster::{Found, listen, listen_again};
 use crate::random::random;
+use channel::Keys;
 use core::time::Duration;
 use cpu::Clock;
 use kubernetes::Client;
@@ -78,9 +79,14 @@ impl<'a> DrivenAudits<'a> {
         let mut next = self.taken.recv_timeout(wait).ok();
         // Some of them, and then what they lead to.
         for _ in 0..HEARD_LIMIT {
-            let Some(Heard { audit, words }) = next else { return };
-            self.auditor.on_answer_of(&audit, &words.node, words.said.clone(), moment());
-            on(Step::Heard(words));
+            let Some(Heard { audit, what }) = next else { return };
+            match what {
+                HeardWhat::Words(words) => {
+                    self.auditor.on_answer_of(&audit, &words.node, words.said.clone(), moment());
+                    on(Step::Heard(words));
+                }
+                HeardWhat::Refused { node, token } => self.auditor.on_refused(&audit, &node, &token, moment()),
+            }
             next = self.taken.try_recv().ok();
         }
     }
@@ -96,7 +102,8 @@ impl<'a> DrivenAudits<'a> {
             None => {
                 let (listener, controller) = listen(self.found, self.own)?;
                 let token = Token::new(random().map_err(|why| why.to_string())?);
-                (listener, Meeting { token, controller })
+                let key = Keys::of(&token).map_err(|why| why.to_string())?.controller_key().text();
+                (listener, Meeting { token, controller, key: Some(key) })
             }
         };
         let listening = Listening::start(listener, uid, meeting.clone(), self.heard.clone());

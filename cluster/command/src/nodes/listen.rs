@@ -2,13 +2,13 @@
 
 use channel::{Channel, Keys};
 use core::time::Duration;
-use messages::{FromWorker, HELLO_LIMIT, Lines, ToWorker, Token};
+use messages::{BadMessage, HELLO_LIMIT, Lines, ToWorker, Token};
 use reconcile::Meeting;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -34,23 +34,72 @@ const CONNECTIONS_LIMIT: usize = 1_100;
 /// How often it is looked whether anybody connects, or nobody is listened for any more.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// Reports without their node's token that are told of: who sends more of them is known by then.
+const REFUSED_LIMIT: u32 = 100;
+
 /// What a node's pod says of it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeWords {
-    /// Which node.
+    /// Which node, by its token.
     pub node: String,
     /// Its audit, as `nearside node audit --json` has it; or why there is none.
     pub said: Result<String, String>,
 }
 
-/// A message of a pod.
-pub type Said = FromWorker<NodeWords, ()>;
+/// Which node a pod is of.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeHello {
+    /// The node's name.
+    pub node: String,
+    /// Its own token ([`Token::derived`]).
+    pub token: Token,
+    /// [`messages::version`].
+    pub version: String,
+}
 
-/// What a pod of the audit of this number said.
+/// A message of a pod.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FromNode {
+    /// Who it is: its first word.
+    Hello(NodeHello),
+    /// What its node came to.
+    Said(Result<String, String>),
+}
+
+impl FromNode {
+    /// Reads a line of a pod.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn read(line: &[u8]) -> Result<Self, BadMessage> {
+        serde_json::from_slice(line).map_err(|why| BadMessage(format!("no message: {:?}", why.classify())))
+    }
+
+    /// The message as a line, its end included.
+    pub fn line(&self) -> Vec<u8> {
+        let mut line = match serde_json::to_vec(self) {
+            Ok(line) => line,
+            Err(_) => unreachable!("texts alone"),
+        };
+        line.push(b'\n');
+        line
+    }
+}
+
+/// What was heard where pods of the audit of this number are listened for.
 pub struct Heard {
     pub audit: String,
-    pub words: NodeWords,
+    pub what: HeardWhat,
+}
+
+/// What was heard.
+pub enum HeardWhat {
+    /// A node's pod said this.
+    Words(NodeWords),
+    /// Somebody said to be of this node, with a token that is not that node's.
+    Refused { node: String, token: String },
 }
 
 /// Pods of one audit are listened for, until this is dropped.
@@ -72,8 +121,14 @@ impl Listening {
         let keys = Keys::of(&meeting.token)?;
         listener.set_nonblocking(true)?;
         let (over, waiting) = (Arc::new(AtomicBool::new(false)), Waiting::default());
-        let known =
-            Known { audit: audit.to_owned(), token: meeting.token.clone(), keys, heard, waiting: Arc::clone(&waiting) };
+        let known = Known {
+            audit: audit.to_owned(),
+            token: meeting.token.clone(),
+            keys,
+            heard,
+            waiting: Arc::clone(&waiting),
+            refused: AtomicU32::new(0),
+        };
         let ends = Arc::clone(&over);
         thread::Builder::new().name("near-listen".into()).spawn(move || accept(&listener, &Arc::new(known), &ends))?;
         Ok(Self { meeting, over, waiting })
@@ -107,6 +162,27 @@ struct Known {
     keys: Keys,
     heard: SyncSender<Heard>,
     waiting: Waiting,
+    /// Who was not who he said: so many.
+    refused: AtomicU32,
+}
+
+impl Known {
+    fn tell(&self, what: HeardWhat) -> io::Result<()> {
+        let heard = Heard { audit: self.audit.clone(), what };
+        self.heard.send(heard).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+    }
+
+    /// Which node it is by its token; none where that is another's, or nobody's.
+    fn node_of(&self, hello: NodeHello) -> io::Result<Option<String>> {
+        if hello.token == self.token.derived(&hello.node) {
+            return Ok(Some(hello.node));
+        }
+        if self.refused.fetch_add(1, Ordering::Relaxed) < REFUSED_LIMIT {
+            let (node, token) = (messages::shown(&hello.node), hello.token.text().to_owned());
+            self.tell(HeardWhat::Refused { node, token })?;
+        }
+        Ok(None)
+    }
 }
 
 /// A connection, as whoever takes them in knows it.
@@ -156,8 +232,9 @@ fn taken(stream: TcpStream, keys: &Keys) -> io::Result<(Arc<Channel>, TcpStream)
     Ok((Arc::new(Channel::accept(stream, keys)?), again))
 }
 
-/// Hears a pod to its end.
+/// Hears a pod to its end. What it says is of the node whose token it has said first.
 fn hear(way: &Arc<Channel>, again: &TcpStream, known: &Known, is_known: &AtomicBool) -> io::Result<()> {
+    let mut of: Option<String> = None;
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let (mut lines, mut bytes, mut opened) = (Lines::new(HELLO_LIMIT), vec![0; 1 << 16], Vec::new());
     loop {
@@ -169,21 +246,20 @@ fn hear(way: &Arc<Channel>, again: &TcpStream, known: &Known, is_known: &AtomicB
         way.open(bytes.get(..received).unwrap_or_default(), &mut opened)?;
         lines.push(&opened);
         while let Some(line) = lines.next().map_err(|_| invalid())? {
-            match Said::read(line).map_err(|_| invalid())? {
-                FromWorker::Hello(hello) if hello.token == known.token => {
+            match FromNode::read(line).map_err(|_| invalid())? {
+                FromNode::Hello(hello) if of.is_none() => {
+                    of = Some(known.node_of(hello)?.ok_or_else(invalid)?);
                     is_known.store(true, Ordering::Relaxed);
                     again.set_read_timeout(Some(POD_PATIENCE))?;
+                    // Long lines are for those who know a token.
+                    lines.limit(LINE_LIMIT);
                 }
-                FromWorker::Measured(words) if is_known.load(Ordering::Relaxed) => {
-                    locked(&known.waiting).insert(words.node.clone(), Arc::clone(way));
-                    let heard = Heard { audit: known.audit.clone(), words };
-                    known.heard.send(heard).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+                FromNode::Said(said) => {
+                    let Some(node) = &of else { return Err(invalid()) };
+                    locked(&known.waiting).insert(node.clone(), Arc::clone(way));
+                    known.tell(HeardWhat::Words(NodeWords { node: node.clone(), said }))?;
                 }
-                _ => return Err(invalid()),
-            }
-            if is_known.load(Ordering::Relaxed) {
-                // Long lines are for those who know the token.
-                lines.limit(LINE_LIMIT);
+                FromNode::Hello(_) => return Err(invalid()),
             }
         }
     }
@@ -192,33 +268,46 @@ fn hear(way: &Arc<Channel>, again: &TcpStream, known: &Known, is_known: &AtomicB
 #[cfg(test)]
 mod tests {
     use super::*;
-    use messages::Hello;
+    use channel::ControllerKey;
     use std::net::{Ipv4Addr, SocketAddr};
     use std::sync::mpsc::{Receiver, sync_channel};
 
-    fn listening(token: u128) -> (Listening, SocketAddr, Keys, Receiver<Heard>) {
+    /// Somebody listens; pods know this address and key, and each the token of its node.
+    struct Place {
+        listening: Listening,
+        address: SocketAddr,
+        key: ControllerKey,
+        taken: Receiver<Heard>,
+    }
+
+    fn place(token: u128) -> Place {
         let token = Token::new(token);
-        let keys = Keys::of(&token).expect("keys");
+        let key = Keys::of(&token).expect("keys").controller_key().text();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("bound");
         let (heard, taken) = sync_channel(8);
-        let meeting = Meeting { token, controller: address.to_string() };
-        (Listening::start(listener, "u-1", meeting, heard).expect("it listens"), address, keys, taken)
+        let meeting = Meeting { token, controller: address.to_string(), key: Some(key.clone()) };
+        let listening = Listening::start(listener, "u-1", meeting, heard).expect("it listens");
+        Place { listening, address, key: ControllerKey::read(&key).expect("a key"), taken }
     }
 
-    fn hello(token: u128) -> Vec<u8> {
-        let hello = Hello { token: Token::new(token), worker: 0, instance: 0, version: messages::version() };
-        let hello: Said = FromWorker::Hello(hello);
-        hello.line()
+    /// The first word of who says to be of this node, with the token of that one.
+    fn hello(node: &str, token: &Token) -> Vec<u8> {
+        let (node, token) = (node.to_owned(), token.clone());
+        FromNode::Hello(NodeHello { node, token, version: messages::version() }).line()
     }
 
-    fn words(said: Result<String, String>) -> Vec<u8> {
-        let words: Said = FromWorker::Measured(NodeWords { node: "n-1".to_owned(), said });
-        words.line()
+    fn own(node: &str) -> Token {
+        Token::new(7).derived(node)
     }
 
-    fn connect(address: SocketAddr, keys: &Keys) -> Channel {
-        Channel::connect(TcpStream::connect(address).expect("it is taken"), keys).expect("it knows the token")
+    fn said(said: Result<String, String>) -> Vec<u8> {
+        FromNode::Said(said).line()
+    }
+
+    fn connect(place: &Place) -> Channel {
+        let stream = TcpStream::connect(place.address).expect("it is taken");
+        Channel::connect(stream, &place.key).expect("it knows the key")
     }
 
     /// Until the other side closes; whether it said anything.
@@ -227,17 +316,25 @@ mod tests {
         matches!(way.receive(&mut bytes), Ok(0) | Err(_))
     }
 
+    fn words(heard: Heard) -> NodeWords {
+        match heard.what {
+            HeardWhat::Words(words) => words,
+            HeardWhat::Refused { node, .. } => panic!("{node} was refused"),
+        }
+    }
+
     #[test]
     fn what_a_pod_says_is_heard_and_it_hears_when_that_is_kept() {
-        let (listening, address, keys, taken) = listening(7);
-        let way = connect(address, &keys);
-        way.write(&hello(7)).expect("it is taken");
-        way.write(&words(Ok("{}".repeat(100_000)))).expect("it is taken");
-        let Heard { audit, words } = taken.recv().expect("it is heard");
-        assert_eq!((audit.as_str(), words.node.as_str()), ("u-1", "n-1"));
-        assert_eq!(words.said.expect("an audit").len(), 200_000);
-        listening.kept("n-2");
-        listening.kept("n-1");
+        let place = place(7);
+        let way = connect(&place);
+        way.write(&hello("n-1", &own("n-1"))).expect("it is taken");
+        way.write(&said(Ok("{}".repeat(100_000)))).expect("it is taken");
+        let heard = place.taken.recv().expect("it is heard");
+        assert_eq!(heard.audit, "u-1");
+        let words = words(heard);
+        assert_eq!((words.node.as_str(), words.said.expect("an audit").len()), ("n-1", 200_000));
+        place.listening.kept("n-2");
+        place.listening.kept("n-1");
         let (mut bytes, mut opened) = ([0; 256], Vec::new());
         let received = way.receive(&mut bytes).expect("it answers");
         way.open(&bytes[..received], &mut opened).expect("it is the other side");
@@ -246,26 +343,49 @@ mod tests {
 
     #[test]
     fn strangers_nonsense_and_what_is_too_long_are_closed_and_change_nothing() {
-        let (_listening, address, keys, taken) = listening(7);
-        // Without the token there is no connection; and a token is said before anything else.
+        let place = place(7);
+        // Another's key is not taken; and a token is said before anything else, once.
         let stranger = Keys::of(&Token::new(8)).expect("keys");
-        assert!(Channel::connect(TcpStream::connect(address).expect("it is taken"), &stranger).is_err());
+        assert!(Channel::connect(TcpStream::connect(place.address).expect("it is taken"), &stranger).is_err());
+        let mine = || hello("n-1", &own("n-1"));
         for lines in [
-            vec![words(Ok("{}".to_owned()))],
-            vec![hello(8)],
-            vec![hello(7), b"nonsense\n".to_vec()],
-            vec![hello(7), words(Ok("x".repeat(3 * AUDIT_LIMIT)))],
+            vec![said(Ok("{}".to_owned()))],
+            vec![mine(), b"nonsense\n".to_vec()],
+            vec![mine(), hello("n-2", &own("n-2"))],
+            vec![mine(), said(Ok("x".repeat(3 * AUDIT_LIMIT)))],
         ] {
-            let way = connect(address, &keys);
+            let way = connect(&place);
             // It may be closed before all of it is taken.
             lines.iter().for_each(|line| drop(way.write(line)));
             assert!(is_closed_unheard(&way), "{:?}", lines.first().map(Vec::len));
         }
-        assert!(taken.try_recv().is_err(), "nothing was heard");
+        assert!(place.taken.try_recv().is_err(), "nothing was heard");
         // And a pod is heard as before.
-        let way = connect(address, &keys);
-        way.write(&hello(7)).expect("it is taken");
-        way.write(&words(Err("there is no /host/proc".to_owned()))).expect("it is taken");
-        assert!(taken.recv().expect("it is heard").words.said.is_err());
+        let way = connect(&place);
+        way.write(&mine()).expect("it is taken");
+        way.write(&said(Err("there is no /host/proc".to_owned()))).expect("it is taken");
+        assert!(words(place.taken.recv().expect("it is heard")).said.is_err());
+    }
+
+    #[test]
+    fn a_pod_that_has_the_token_of_another_node_is_refused_and_told_of() {
+        let place = place(7);
+        let round = Token::new(7);
+        // That of another node, that of the round, of which a pod does not know it, and one that is nobody's.
+        for token in [own("n-2"), Token::new(8), own("")] {
+            let way = connect(&place);
+            way.write(&hello("n-1", &token)).expect("it is taken");
+            let _ = way.write(&said(Ok("{}".to_owned())));
+            assert!(is_closed_unheard(&way));
+            let HeardWhat::Refused { node, token: theirs } = place.taken.recv().expect("it is told").what else {
+                panic!("it was heard")
+            };
+            assert_eq!((node.as_str(), theirs.as_str()), ("n-1", token.text()));
+        }
+        assert!(place.taken.try_recv().is_err(), "nothing was heard");
+        // Nor can it be the controller for another pod: of its own token comes another key.
+        let its = Keys::of(&own("n-1")).expect("keys");
+        assert_ne!(its.controller_key().text(), place.key.text());
+        assert_ne!(own("n-1").text(), round.text());
     }
 }

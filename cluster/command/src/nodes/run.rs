@@ -10,7 +10,7 @@ use crate::random::random;
 use audits::{Drift, drift};
 use core::time::Duration;
 use cpu::Clock;
-use manifests::{AuditPod, AuditSetting, yaml};
+use manifests::{AuditKeys, AuditPod, AuditSetting, yaml};
 use operator::{AuditOutcome, Auditor, NodeFailure, Verdict};
 use say::{Failure, eprintln, print};
 use serde_json::{Value, json};
@@ -222,6 +222,7 @@ fn shown_as_json(audit: &NodeAudit, outcome: &AuditOutcome, drifts: &BTreeMap<St
         ("nodes", json!(outcome.nodes())),
         ("failed", named(&outcome.failures)),
         ("left_out", named(&outcome.left_out)),
+        ("refused", json!(outcome.refused)),
     ] {
         out[name] = value;
     }
@@ -244,9 +245,12 @@ pub fn render(asked: &RenderArgs, opened: &Opened) -> Result<ExitCode, Failure> 
     if !wrong.is_empty() {
         return Ok(opened.refuse(&wrong));
     }
-    let secret = setting.secret(("(drawn for each round)", "(the controller's address)"), 0);
-    let pod = setting.pod(AuditPod { node: "(each node)", round: 0, secret: "(the Secret's number)" });
-    let all = [&secret, &pod];
+    let (key, controller) = ("(the controller's public key)", "(the controller's address)");
+    let secret = setting.secret(AuditKeys { token: "(drawn for each round)", key, controller }, 0);
+    let of = AuditPod { node: "(each node)", round: 0, secret: "(the Secret's number)" };
+    let own = setting.node_secret(of, AuditKeys { token: "(the node's own)", key, controller });
+    let pod = setting.pod(of);
+    let all = [&secret, &own, &pod];
     if asked.json {
         print!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": all }));
     } else {

@@ -44,6 +44,7 @@ impl Rounds {
                 };
                 self.members.see_pods(pods, is_its, moment.now);
             }
+            RoundAsk::MakeNodeSecret(node) => drop(self.members.keyed.insert(node.clone())),
             RoundAsk::MakePod(node) => {
                 self.note_pod(node, moment);
                 let text = |field: &str| found["metadata"][field].as_str().map(str::to_owned);
@@ -128,7 +129,9 @@ impl Rounds {
         let is_its = self.audit.as_ref().is_some_and(|audit| self.setting(audit).is_of(secret));
         match (Meeting::read(secret), round) {
             // Of a round that was over, and was not cleared: that is to be done yet.
-            (Some(known), Some(round)) if is_its && !self.is_stopped && self.status.round.unwrap_or(round) == round => {
+            (Some(known), Some(round))
+                if is_its && !self.is_stopped && known.key.is_some() && self.status.round.unwrap_or(round) == round =>
+            {
                 self.status.round = Some(round);
                 self.members.resume(round);
                 self.meet(Some(known));
@@ -154,6 +157,11 @@ impl Rounds {
             }
             // It is made already: by this one, or by another.
             RoundAsk::MakeSecret if why.is_conflict() => (self.stage, self.due) = (RoundStage::Finding, moment.now),
+            // It is there already, as its name says of which round it is, and of whose.
+            RoundAsk::MakeNodeSecret(node) if why.is_conflict() => {
+                self.members.keyed.insert(node.clone());
+                self.due = moment.now;
+            }
             // It is there already; or one of its name, which is being deleted: a look says which.
             RoundAsk::MakePod(_) if why.is_conflict() => (self.due, self.pods_at) = (moment.now, moment.now),
             RoundAsk::DeletePod(name, _) if is_gone => {
@@ -178,7 +186,11 @@ impl Rounds {
                 }
             }
             // Of this node there is none, and others go on: too long an answer, or a pod that is not allowed.
-            RoundAsk::Keep(node) | RoundAsk::MakePod(node) if !may_pass => self.refuse_node(&node.clone(), why, moment),
+            RoundAsk::Keep(node) | RoundAsk::MakePod(node) | RoundAsk::MakeNodeSecret(node) if !may_pass => {
+                self.refuse_node(&node.clone(), why, moment);
+            }
+            // Whether it was made is not known, and another beside it may be one too many: a look says.
+            RoundAsk::MakePod(_) if may_pass => self.pods_at = moment.now,
             _ if may_pass => {}
             _ => self.trouble(&why.to_string()),
         }

@@ -39,6 +39,8 @@ pub enum Script {
     Nonsense,
     /// It says that there is none.
     Fails,
+    /// It says, with what it knows, that it is the node of this number, and what that one's value is: 666.
+    Lies(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -353,18 +355,29 @@ impl World {
             Script::Nonsense => Ok("{}".to_owned()),
             Script::Fails => Err("there is no /host/proc".to_owned()),
             Script::Answers(value) => Ok(self.audit_text(value)),
+            Script::Lies(_) => Ok(self.audit_text(666)),
         };
-        // It knows what its Secret says, and is heard by who listens for that.
-        let secret = self.store.objects.get(&format!("secrets/{}", audit_secret_name(&audit)));
-        let meeting = secret.and_then(Meeting::read);
+        let says_it_is = match known.script {
+            Script::Lies(other) => self.setting.nodes[other].name.clone(),
+            _ => node.clone(),
+        };
+        // It knows what its Secret says, and no pod names that of the round; it is heard by who has the key of it.
+        let reads = text(&pod["spec"]["volumes"][0]["secret"]["secretName"]);
+        assert_ne!(reads, audit_secret_name(&audit));
+        let Some(own) = self.store.objects.get(&format!("secrets/{reads}")).and_then(Meeting::read) else { return };
         let moment = self.moment();
         let is_stalled = self.is_stalled(0);
-        let hears = |one: &Process| one.meetings.values().any(|listens| Some(listens) == meeting.as_ref());
+        let is_its = |listens: &Meeting| (&listens.key, &listens.controller) == (&own.key, &own.controller);
+        let hears = |one: &Process| one.meetings.values().any(is_its);
         let awake = self.processes.iter_mut().enumerate().filter(|(number, _)| *number > 0 || !is_stalled);
         if let Some(one) = awake.filter_map(|(_, one)| one.as_mut()).find(|one| hears(one)) {
-            let owner = one.meetings.iter().find(|(_, listens)| Some(*listens) == meeting.as_ref());
-            let owner = owner.map(|(uid, _)| uid.clone()).expect("it listens");
-            one.auditor.on_answer_of(&owner, &node, said, moment);
+            let owner = one.meetings.iter().find(|(_, listens)| is_its(listens));
+            let (owner, listens) = owner.map(|(uid, listens)| (uid.clone(), listens)).expect("it listens");
+            if listens.token.derived(&says_it_is) == own.token {
+                one.auditor.on_answer_of(&owner, &says_it_is, said, moment);
+            } else {
+                one.auditor.on_refused(&owner, &says_it_is, own.token.text(), moment);
+            }
         }
         // Until it hears that its answer is kept.
         self.after(SAYS_EVERY, Event::Says(name.to_owned(), uid.to_owned()));
@@ -479,7 +492,10 @@ impl World {
                 let met = match known {
                     Some(known) if mine.as_ref() == Some(&known) || !moves => Ok(known),
                     Some(_) => Err("its pods look for another".to_owned()),
-                    None => Ok(Meeting { token: Token::new(bits), controller: format!("operator-{number}:7000") }),
+                    None => {
+                        let (controller, key) = (format!("operator-{number}:7000"), Some(format!("{bits:x}")));
+                        Ok(Meeting { token: Token::new(bits ^ 0x5eed), controller, key })
+                    }
                 };
                 if let Ok(meeting) = &met {
                     one.meetings.insert(uid.clone(), meeting.clone());
