@@ -201,11 +201,14 @@ fn transmit(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
 #[inline(always)]
 fn transmit_found(fd: c_int, slices: &[IoSlice<'_>], all: usize, flags: c_int) -> Result<i64> {
     if flags & !USUAL == 0 {
-        let sent = usually(|worker| {
-            worker.calls().send_usual(fd, slices, all)?;
-            worker.leave_soon(false);
-            Some(())
-        });
+        let sent = usually(
+            #[inline(always)]
+            |worker| {
+                worker.calls().send_usual(fd, slices, all)?;
+                worker.leave_soon(false);
+                Some(())
+            },
+        );
         if sent.is_some() {
             return Ok(all as i64);
         }
@@ -322,7 +325,11 @@ pub unsafe extern "C" fn recvfrom(
     if is_usual && is_there(Access::Write, buf, len) {
         // SAFETY: it was found, and nobody else has a reference to the program's buffer.
         let room = unsafe { slice::from_raw_parts_mut(buf.cast(), len) };
-        if let Some(got) = usually(|worker| worker.calls().recv_usual(fd, room)) {
+        let got = usually(
+            #[inline(always)]
+            |worker| worker.calls().recv_usual(fd, room),
+        );
+        if let Some(got) = got {
             return got.cast_signed();
         }
         cold_path();
