@@ -44,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 #[derive(Debug, clap::Args)]
 pub struct PosixArgs {
     /// Requests that are counted
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(long, value_name = "N", default_value_t = 60_000)]
     requests: u64,
     /// Functions told
     #[arg(long, value_name = "N", default_value_t = 24)]

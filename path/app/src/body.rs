@@ -112,17 +112,30 @@ impl Body {
     /// As [`Body::new`].
     #[must_use]
     pub fn copied(bytes: &[u8]) -> Self {
-        let fits = bytes.len() <= *SPARE_BYTES.end();
+        Self::filled(bytes.len(), |memory| memory.extend_from_slice(bytes))
+    }
+
+    /// A body that `fill` writes, of `len` bytes or about as many: it is given an empty buffer, which
+    /// another body had, where there is one.
+    ///
+    /// # Panics
+    /// As [`Body::new`].
+    #[inline]
+    #[must_use]
+    pub fn filled(len: usize, fill: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let fits = len <= *SPARE_BYTES.end();
         let spare = if fits { SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten() } else { None };
         if let Some(mut spare) = spare
             && let Some(shared) = Rc::get_mut(&mut spare.0)
             && let Some(memory) = Arc::get_mut(&mut shared.bytes)
         {
             memory.clear();
-            memory.extend_from_slice(bytes);
+            fill(memory);
             return spare;
         }
-        Self::new(bytes.to_vec())
+        let mut memory = Vec::with_capacity(len);
+        fill(&mut memory);
+        Self::new(memory)
     }
 
     /// Nobody else holds it, and this is about to go: its memory is the next one's, unless

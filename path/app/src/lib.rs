@@ -438,6 +438,10 @@ pub const LITTLE: usize = 8 << 10;
 /// for [`App::on_end`], which finishes as well. It must not panic: a panic is not
 /// caught, and unwinds through the data path.
 pub trait App {
+    /// It answers what comes in a later turn than that which brings it, if at all: a data path
+    /// need not look for an answer behind [`App::on_data`]. Not so by default.
+    const ANSWERS_LATER: bool = false;
+
     /// A connection is established.
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
         let _ = (net, id, how);

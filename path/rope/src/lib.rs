@@ -42,6 +42,9 @@ pub const MAX_QUEUED: u32 = 1 << 30;
 /// become many slices.
 const OWNED_CHUNK: usize = 16 * 1024;
 
+/// Bytes that [`Rope::push_first`] queues at most.
+pub const FILLED_MAX: usize = OWNED_CHUNK;
+
 /// For a queue that has no files: nothing is of this type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoFile {}
@@ -187,6 +190,21 @@ impl<F> Rope<F> {
         }
         let body = Body::copied(bytes);
         self.push(&body, 0, body.len())
+    }
+
+    /// Queues what `fill` appends to what it is given, `len` bytes or about as many, if nothing is
+    /// queued and `len` is no more than [`FILLED_MAX`]. Whether it is queued.
+    #[inline(always)]
+    pub fn push_first(&mut self, len: usize, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
+        if len > FILLED_MAX || self.head_len != 0 || self.rest.is_some() {
+            cold_path();
+            return false;
+        }
+        let body = Body::filled(len, fill);
+        self.head_start = 0;
+        self.head_len = body.len().min(MAX_QUEUED);
+        self.head = if self.head_len > 0 { Some(body) } else { None };
+        true
     }
 
     /// Drops the first `n` bytes: the peer has them, or the kernel.

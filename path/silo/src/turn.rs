@@ -180,7 +180,10 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
         let mut other = Arrived::Nothing;
         if let Some((id, data)) = stack.on_frame_first(rx.frame(index), rx.verified(index), &mut other, out) {
             deliver_data(stack, app, id, data);
-            stack.settle(id, out);
+            match A::ANSWERS_LATER {
+                false => stack.settle(id, out),
+                true => stack.settle_unanswered(id, out),
+            }
             continue;
         }
         match other {

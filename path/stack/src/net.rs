@@ -120,6 +120,14 @@ impl Stack {
         self.tcp.immigrate(&mut self.ip, migrant)
     }
 
+    /// Queues what `fill` appends to what it is given, `len` bytes or about as many, in one piece,
+    /// if nothing is unsent on the connection and that is little. Whether it is queued: else there is
+    /// [`Net::send_bytes`], which is asked for each piece, after [`Net::unsent`].
+    #[inline(always)]
+    pub fn send_first(&mut self, id: ConnId, len: usize, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
+        self.tcp.send_first(id, len, fill)
+    }
+
     /// Starts a connection from the local address `from` (the default one of
     /// the family if `None`).
     ///

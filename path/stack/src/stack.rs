@@ -213,6 +213,13 @@ impl Stack {
         self.tcp.settle(&mut self.ip, id, out);
     }
 
+    /// The same where the application has not answered: mostly nothing leaves, and the connection
+    /// needs no turn to find that out.
+    #[inline(always)]
+    pub fn settle_unanswered(&mut self, id: ConnId, out: &mut impl Egress) {
+        self.tcp.settle_unanswered(&mut self.ip, id, out);
+    }
+
     /// The same for a secured connection.
     #[inline(always)]
     pub fn settle_sealed(&mut self, id: ConnId, out: &mut impl Egress) {

@@ -278,6 +278,15 @@ impl Connection {
         Ok(())
     }
 
+    /// Queues what `fill` appends to what it is given, `len` bytes or about as many, if nothing is
+    /// queued and that is not too much for one go ([`rope::FILLED_MAX`]). Whether it is queued.
+    #[inline(always)]
+    pub fn send_first(&mut self, len: usize, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
+        // So little is no more than the low-water mark.
+        const { assert!(rope::FILLED_MAX <= app::SEND_LOW_WATER) };
+        self.can_send() && self.rope.push_first(len, fill)
+    }
+
     /// Takes back at most `most` bytes of what is queued, from the end on, as
     /// far as they were never sent. Returns how many that was; none before the
     /// handshake is over, and none once finished, because the FIN has its

@@ -71,6 +71,20 @@ impl Connection {
         self.emit_bare(cx, seq, Bits::ACK.union(Bits::PSH), len)
     }
 
+    /// Whether a turn to send would find nothing to do but to note that an acknowledgement is
+    /// due later: on an undisturbed connection without a cold part all that is queued is in flight,
+    /// and [`Connection::poll_segment`] would have nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_nothing_due(&self) -> bool {
+        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::SEALED | Flags::PROBE | Flags::ACK_NOW;
+        self.state == State::Established
+            && !self.flags.has(DISTURBED)
+            && self.cold.is_none()
+            && u32::from(self.unacked) < 2 * u32::from(self.mss)
+            && self.rope.len() == self.in_flight()
+    }
+
     /// Whether [`Connection::poll_few`] may have something to send.
     #[inline(always)]
     #[must_use]

@@ -19,6 +19,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wire::Time;
 
 /// How long the program's last processes have, after it, to send what their peers have not taken. On
@@ -41,7 +43,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Starts the program and keeps its link.
 pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<ExitCode, Failure> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let seats = Seats::open(&plan.terms, plan.workers.into(), &name)?;
+    let too_long = watch_file_sizes().map_err(|why| format!("the signals: {why}"))?;
+    let seats = Seats::open(&plan.terms, plan.workers.into(), &name).map_err(|why| {
+        if too_long.load(Ordering::Relaxed) {
+            let hint =
+                "memory that processes share counts as a file, and this process may write none so long (ulimit -f)";
+            return Failure::from(format!("{why}: {hint}"));
+        }
+        why
+    })?;
     let orders = Orders::new().map_err(|why| format!("the signals: {why}"))?;
     let listeners = Listeners::new().map_err(|why| format!("a set: {why}"))?;
     let (inherited, channel) = seats::pair().map_err(|why| format!("a channel: {why}"))?;
@@ -217,7 +227,7 @@ impl Keeper<'_> {
 
     /// Does what signals ask for.
     fn obey(&mut self) {
-        for order in self.orders.take() {
+        for order in self.orders.take(Clock.now()) {
             let is_there = matches!(self.child.try_wait(), Ok(None));
             match order {
                 Order::PassOn(signal) if is_there => {
@@ -309,6 +319,15 @@ impl Ended {
             Self::Resets(since) => since + LAST_RESETS,
         }
     }
+}
+
+/// A write beyond the longest file that this process may write (setrlimit(2)) fails from now on, and does not end it
+/// without a word. Whether there was one. The program has the signal's default again, for only handlers end where
+/// another program begins.
+fn watch_file_sizes() -> io::Result<Arc<AtomicBool>> {
+    let came = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::clone(&came))?;
+    Ok(came)
 }
 
 /// A command with the library preloaded, and with what it needs of the keeper.

@@ -1,5 +1,6 @@
 //! Signals to the keeper, which are meant for its program.
 
+use core::time::Duration;
 use cpu::process_stat::{self, ProcessStat};
 use rustix::process::Signal;
 use signal_hook::consts;
@@ -9,6 +10,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use wire::Time;
+
+/// A signal that comes again within this is the same word, said twice: timeout(1) and its like signal their child
+/// and then its group, of which that is one, within microseconds; a busy machine makes some 100 ms of them. Who wants
+/// a program gone that was asked to end has looked at it for longer.
+const SAME_WORD: Duration = Duration::from_secs(1);
 
 /// Signals that are passed on; whether a terminal sends them to each process of its job, and whether a
 /// second one ends the program at once.
@@ -34,8 +41,8 @@ pub(crate) enum Order {
 pub(crate) struct Orders {
     came: Vec<(Arc<AtomicBool>, Signal, bool, bool)>,
     hears: UnixStream,
-    /// The program was asked to end.
-    was_asked: bool,
+    /// The program was asked to end: by which signal first, and when.
+    asked: Option<(Signal, Time)>,
 }
 
 impl Orders {
@@ -56,7 +63,7 @@ impl Orders {
             signal_hook::low_level::pipe::register(number, rings.try_clone()?)?;
             came.push((flag, signal, is_jobs, ends));
         }
-        Ok(Self { came, hears, was_asked: false })
+        Ok(Self { came, hears, asked: None })
     }
 
     /// Readable when one came.
@@ -64,8 +71,8 @@ impl Orders {
         self.hears.as_fd()
     }
 
-    /// What those that came ask for.
-    pub fn take(&mut self) -> Vec<Order> {
+    /// What those that have come by `now` ask for.
+    pub fn take(&mut self, now: Time) -> Vec<Order> {
         while matches!((&self.hears).read(&mut [0; 64]), Ok(64)) {}
         let mut orders = Vec::new();
         for (flag, signal, is_jobs, ends) in &self.came {
@@ -77,10 +84,26 @@ impl Orders {
                 // The terminal has sent it to the program as well.
                 continue;
             }
-            let again = *ends && core::mem::replace(&mut self.was_asked, true);
-            orders.push(if again { Order::EndAtOnce } else { Order::PassOn(*signal) });
+            orders.extend(order_of((*signal, *ends), &mut self.asked, now));
         }
         orders
+    }
+}
+
+/// What a signal asks for that comes at `now`, where the program was asked to end by `asked` first, and when; nothing
+/// if it says that again. `ends` is whether it is such a one.
+fn order_of((signal, ends): (Signal, bool), asked: &mut Option<(Signal, Time)>, now: Time) -> Option<Order> {
+    match asked.filter(|_| ends) {
+        Some((_, first)) if now.since(first) >= SAME_WORD => Some(Order::EndAtOnce),
+        Some((said, _)) if said == signal => None,
+        // Another signal means something else (nginx: SIGQUIT and SIGTERM).
+        Some(_) => Some(Order::PassOn(signal)),
+        None => {
+            if ends {
+                *asked = Some((signal, now));
+            }
+            Some(Order::PassOn(signal))
+        }
     }
 }
 
@@ -116,18 +139,34 @@ mod tests {
         assert_eq!(ignored(""), 0);
     }
 
-    /// The first is the program's, the second ends it; what is no end is passed on as often as it comes.
+    /// The first is the program's, one that comes a second later ends it; what is no end is passed on as often as it
+    /// comes, and what comes twice at once is one word.
     #[test]
     fn a_second_signal_ends_at_once() {
-        let mut orders = Orders::new().unwrap();
-        let mut send = |signal| {
-            signal_hook::low_level::raise(signal).unwrap();
-            orders.take()
+        let mut asked = None;
+        let mut send = |signal, millis| {
+            let ends = PASSED_ON.iter().any(|(_, known, _, ends)| *known == signal && *ends);
+            order_of((signal, ends), &mut asked, Time::ZERO + Duration::from_millis(millis))
         };
-        assert_eq!(send(consts::SIGUSR1), [Order::PassOn(Signal::USR1)]);
-        assert_eq!(send(consts::SIGUSR1), [Order::PassOn(Signal::USR1)]);
-        assert_eq!(send(consts::SIGTERM), [Order::PassOn(Signal::TERM)]);
-        assert_eq!(send(consts::SIGUSR1), [Order::PassOn(Signal::USR1)]);
-        assert_eq!(send(consts::SIGTERM), [Order::EndAtOnce]);
+        assert_eq!(send(Signal::USR1, 0), Some(Order::PassOn(Signal::USR1)));
+        assert_eq!(send(Signal::USR1, 0), Some(Order::PassOn(Signal::USR1)));
+        assert_eq!(send(Signal::TERM, 10_000), Some(Order::PassOn(Signal::TERM)));
+        assert_eq!(send(Signal::TERM, 10_000), None, "timeout(1) sends two");
+        assert_eq!(send(Signal::TERM, 10_999), None);
+        assert_eq!(send(Signal::QUIT, 10_999), Some(Order::PassOn(Signal::QUIT)), "another word");
+        assert_eq!(send(Signal::USR1, 11_000), Some(Order::PassOn(Signal::USR1)));
+        assert_eq!(send(Signal::TERM, 11_000), Some(Order::EndAtOnce));
+        assert_eq!(send(Signal::TERM, 11_001), Some(Order::EndAtOnce));
+    }
+
+    /// What comes is heard once.
+    #[test]
+    fn signals_are_heard() {
+        let mut orders = Orders::new().unwrap();
+        for _ in 0..2 {
+            signal_hook::low_level::raise(consts::SIGUSR1).unwrap();
+            assert_eq!(orders.take(Time::ZERO), [Order::PassOn(Signal::USR1)]);
+            assert_eq!(orders.take(Time::ZERO), []);
+        }
     }
 }

@@ -32,7 +32,15 @@ impl Whose {
                 let mut readers = living_of_user()?;
                 readers.retain(|reader| is_of(reader, *process));
                 if readers.is_empty() {
-                    let why = "no page of this user's processes is of it, or of a process below it";
+                    let why = own_number(*process).map_or_else(
+                        || "no page of this user's processes is of it, or of a process below it".to_owned(),
+                        |own| {
+                            format!(
+                                "it is process {own} in a PID namespace of its own, where it is to be asked by that \
+                                 number: nsenter -t {process} -m -p nearside status {own}"
+                            )
+                        },
+                    );
                     return Err(format!("process {process} publishes no statistics: {why}").into());
                 }
                 Ok(readers)
@@ -55,6 +63,18 @@ fn parent(process: u32) -> Option<u32> {
     process_stat::parent_of(process).filter(|parent| *parent != 0)
 }
 
+/// The number that a process has in its own PID namespace, where that is another than this one's: pages tell it.
+fn own_number(process: u32) -> Option<u32> {
+    innermost(&std::fs::read_to_string(format!("/proc/{process}/status")).ok()?)
+}
+
+/// The last of several numbers of a process, by its status (`NSpid` in proc_pid_status(5)).
+fn innermost(status: &str) -> Option<u32> {
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let (_here, inner) = numbers.trim().split_once(char::is_whitespace)?;
+    inner.split_whitespace().last()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +92,12 @@ mod tests {
     fn a_process_without_a_page_is_told_of() {
         let told = Whose::Process(u32::MAX).readers().unwrap_err().to_string();
         assert!(told.contains("publishes no statistics"), "{told}");
+    }
+
+    #[test]
+    fn a_process_of_another_namespace_has_a_number_there() {
+        assert_eq!(innermost("Name:\tx\nNSpid:\t4711\t12\t1\nNSpgid:\t4711\t1\n"), Some(1));
+        assert_eq!(innermost("NSpid:\t4711\n"), None, "it has one");
+        assert_eq!(own_number(std::process::id()), None);
     }
 }

@@ -12,6 +12,7 @@ mod listening;
 mod open;
 mod option;
 mod room;
+mod usual;
 
 pub use open::Adopted;
 pub use option::has_no_level;

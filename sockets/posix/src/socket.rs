@@ -49,6 +49,17 @@ pub(crate) enum Kind {
     Stream(Box<Stream>),
 }
 
+impl Kind {
+    /// A connection's end, if it is one.
+    #[inline]
+    pub const fn stream_mut(&mut self) -> Option<&mut Stream> {
+        match self {
+            Self::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+}
+
 /// What a socket without a connection keeps of what was done to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Past {
@@ -101,6 +112,8 @@ pub(crate) struct Stream {
     pub finished: bool,
     /// Reading was shut down.
     pub deaf: bool,
+    /// One of these, or of the next two ([`Stream::is_disturbed`]).
+    disturbed: bool,
     /// It is over.
     pub closed: Option<Closed>,
     /// Why, not told yet.
@@ -138,6 +151,7 @@ impl Stream {
             ended: false,
             finished: false,
             deaf: false,
+            disturbed: false,
             closed: None,
             error: None,
             no_space: false,
@@ -157,6 +171,18 @@ impl Stream {
     #[inline]
     pub fn readable(&self) -> usize {
         self.inbox.len() + self.held
+    }
+
+    /// Whether anything has happened to either direction since both were open: an end of whichever
+    /// side, or an error, told or not.
+    #[inline]
+    pub const fn is_disturbed(&self) -> bool {
+        self.disturbed
+    }
+
+    /// Something has.
+    pub const fn disturb(&mut self) {
+        self.disturbed = true;
     }
 
     /// Bytes are read: 1 where an exchange begins by that, and else 0.
@@ -256,10 +282,7 @@ impl Socket {
     /// The same, to be changed.
     #[inline]
     pub const fn stream_mut(&mut self) -> Option<&mut Stream> {
-        match &mut self.kind {
-            Kind::Stream(stream) => Some(stream),
-            _ => None,
-        }
+        self.kind.stream_mut()
     }
 }
 
@@ -292,20 +315,32 @@ impl Inbox {
         &self.bytes[self.start..]
     }
 
-    /// Takes as many bytes as there is room for; how many.
+    /// Whether there is room for so many bytes more, without anything to be moved.
     #[inline]
-    pub fn put(&mut self, bytes: &[u8], spares: &mut Spares) -> usize {
-        let len = bytes.len().min(INBOX - self.len());
+    pub const fn has_room(&self, len: usize) -> bool {
+        self.bytes.len() + len <= INBOX
+    }
+
+    /// Takes bytes that there is room for.
+    #[inline(always)]
+    pub fn append(&mut self, bytes: &[u8], spares: &mut Spares) {
         if self.bytes.capacity() == 0
             && let Some(spare) = spares.0.pop()
         {
             self.bytes = spare;
         }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Takes as many bytes as there is room for; how many.
+    #[inline]
+    pub fn put(&mut self, bytes: &[u8], spares: &mut Spares) -> usize {
+        let len = bytes.len().min(INBOX - self.len());
         if self.start > 0 && self.bytes.len() + len > INBOX {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
-        self.bytes.extend_from_slice(&bytes[..len]);
+        self.append(&bytes[..len], spares);
         len
     }
 
@@ -319,6 +354,7 @@ impl Inbox {
     }
 
     /// Forgets all bytes.
+    #[inline]
     pub fn clear(&mut self, spares: &mut Spares) {
         self.start = 0;
         self.bytes.clear();

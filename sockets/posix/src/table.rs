@@ -7,6 +7,7 @@ use crate::slab::{NONE, Slab};
 use crate::socket::{INBOX, Kind, Socket, Spares, Stream, Told};
 use crate::watches::Watches;
 use app::{App, Closed, ConnId, Net, Opened, Wake};
+use core::hint::cold_path;
 use core::net::SocketAddr;
 
 /// What is the same for all sockets of a table.
@@ -373,6 +374,9 @@ pub(crate) const FAILED: u32 = libc::EPOLLERR.cast_unsigned();
 pub(crate) const ORPHAN_LINGERS: core::time::Duration = core::time::Duration::from_secs(60);
 
 impl App for SocketTable {
+    /// The program does, when it has been told.
+    const ANSWERS_LATER: bool = true;
+
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
         if how == Opened::Accepted {
             return self.queue_accepted(net, id);
@@ -403,7 +407,17 @@ impl App for SocketTable {
         };
         let watches = socket.watches;
         let low_water = socket.options.receive_low_water as usize;
-        let Some(stream) = socket.stream_mut() else { return data.len() };
+        let Some(stream) = socket.kind.stream_mut() else { return data.len() };
+        if stream.held == 0 && !stream.is_disturbed() && stream.inbox.has_room(data.len()) {
+            stream.inbox.append(data, &mut self.spares);
+            stream.last_data = net.now();
+            stream.segments.on_segment(data.len() as u32);
+            if low_water <= 1 || stream.readable() >= low_water {
+                self.watches.wake(watches, READABLE);
+            }
+            return data.len();
+        }
+        cold_path();
         let new = data.len() - stream.held.min(data.len());
         if stream.deaf && stream.finished && new > 0 {
             // Linux: `tcp_rcv_state_process`, in the states that follow our FIN.
@@ -431,6 +445,7 @@ impl App for SocketTable {
             return;
         };
         stream.ended = true;
+        stream.disturb();
         stream.held = held;
         self.wake(at, CHANGED);
     }
@@ -465,6 +480,7 @@ impl App for SocketTable {
             _ => errno::of_close(why, stream.ended),
         };
         stream.closed = Some(why);
+        stream.disturb();
         self.wake(at, CHANGED);
     }
 

@@ -5,7 +5,7 @@
 //! of its set, so that nobody who waits looks at the others. What Linux does in
 //! `ep_poll_callback`, `ep_insert`, `ep_modify` and `ep_send_events`
 //! (fs/eventpoll.c) is done here by [`Watches::wake`], [`Watches::enqueue`] and
-//! [`Watches::take`].
+//! [`Watches::serve`].
 
 use crate::errno::{Errno, Result};
 use crate::slab::{NONE, Slab};
@@ -213,6 +213,7 @@ impl Watches {
     }
 
     /// Puts a watch at the end of its set's ready list, if it is not in it.
+    #[inline]
     pub fn enqueue(&mut self, at: u32) {
         let Some(watch) = self.watches.get_mut(at) else { return };
         let Some(set) = self.sets.get_mut(watch.set) else { return };
@@ -262,33 +263,60 @@ impl Watches {
         Some((at, watch.socket, watch.events & !PRIVATE))
     }
 
-    /// How many stand in a set's ready list.
-    #[inline]
-    pub fn ready(&self, set: u32) -> u32 {
-        self.sets.get(set).map_or(0, |set| set.ready)
-    }
-
-    /// Takes the first of a set's ready list: its number, its socket and what it
-    /// asks for.
-    #[inline]
-    pub fn take(&mut self, set: u32) -> Option<(u32, u32, u32)> {
-        let at = self.sets.get(set)?.head;
-        self.dequeue(at);
-        let watch = self.watches.get(at)?;
-        Some((at, watch.socket, watch.events & !PRIVATE))
-    }
-
-    /// A watch is told: what it is known by. One that is told once asks for
-    /// nothing any more, one that is told of a level is looked at again.
-    #[inline]
-    pub fn told(&mut self, at: u32) -> u64 {
-        let Some(watch) = self.watches.get_mut(at) else { return 0 };
-        let data = watch.data;
-        if watch.events & libc::EPOLLONESHOT.cast_unsigned() != 0 {
-            watch.events &= PRIVATE;
-        } else if watch.events & libc::EPOLLET.cast_unsigned() == 0 {
-            self.enqueue(at);
+    /// Looks at those that stand in a set's ready list now, the first first, until `most` of them had
+    /// something to tell; how many those were. `look` is given a socket and what is asked of it, and says
+    /// what there is of that; `each` is told this, and by what the watch is known.
+    ///
+    /// One that is told of a level stands behind the others again, and is looked at in the next call; one
+    /// that is told once asks for nothing any more; the others leave the list.
+    #[inline(always)]
+    pub fn serve(
+        &mut self,
+        set: u32,
+        most: usize,
+        mut look: impl FnMut(u32, u32) -> u32,
+        mut each: impl FnMut(u32, u64),
+    ) -> usize {
+        const LEAVES: u32 = (libc::EPOLLET | libc::EPOLLONESHOT).cast_unsigned();
+        let Self { watches, sets } = self;
+        let Some(set) = sets.get_mut(set) else { return 0 };
+        let mut count = 0;
+        for _ in 0..set.ready {
+            let at = set.head;
+            if count == most {
+                break;
+            }
+            let Some(watch) = watches.get_mut(at) else { break };
+            let asked = watch.events & !PRIVATE;
+            let events = if asked == 0 { 0 } else { look(watch.socket, asked) };
+            let stays = events != 0 && watch.events & LEAVES == 0;
+            if events != 0 {
+                each(events, watch.data);
+                count += 1;
+                if watch.events & libc::EPOLLONESHOT.cast_unsigned() != 0 {
+                    watch.events &= PRIVATE;
+                }
+            }
+            if stays && set.tail == at {
+                // It is alone.
+                continue;
+            }
+            set.head = core::mem::replace(&mut watch.next, NONE);
+            watch.queued = stays;
+            if stays {
+                let last = core::mem::replace(&mut set.tail, at);
+                watch.previous = last;
+                if let Some(before) = watches.get_mut(last) {
+                    before.next = at;
+                }
+            } else {
+                set.ready -= 1;
+            }
+            match watches.get_mut(set.head) {
+                Some(first) => first.previous = NONE,
+                None => set.tail = NONE,
+            }
         }
-        data
+        count
     }
 }

@@ -3,17 +3,15 @@
 use crate::flushing::flush_before;
 use crate::kernel::{call, result};
 use crate::marks::{Mark, mark};
-use crate::memory::{self, Access, PORTION, check, is_one_portion, is_there, portion};
+use crate::memory::{self, Access, PORTION, check, is_there, one_portion, portion};
 use crate::rights::{is_free_of_ours, note_received};
-use crate::worker::{SeatedWorker, patience, with};
+use crate::worker::{SeatedWorker, patience, usually, with};
 use core::ffi::{c_int, c_uint, c_void};
+use core::hint::cold_path;
 use core::slice;
 use libc::{iovec, msghdr, size_t, sockaddr, sockaddr_storage, socklen_t, ssize_t};
 use posix::{Attempt, Errno, Gather, INBOX, MOST_BYTES, Result, Scatter};
 use std::io::{IoSlice, IoSliceMut};
-
-/// Pieces that are looked at without taking memory for it.
-const FEW: usize = 8;
 
 /// Whether a descriptor's bytes are ours to move: a connection's, or a listener's, which has none.
 #[inline]
@@ -27,6 +25,18 @@ pub fn is_ours(fd: c_int) -> bool {
 /// Nobody changes them meanwhile.
 #[inline]
 unsafe fn vectors<'a>(at: *const iovec, count: usize, too_many: c_int) -> Result<&'a [iovec]> {
+    // SAFETY: as the caller says.
+    let vectors = unsafe { named(at, count, too_many) }?;
+    check_lengths(vectors)?;
+    Ok(vectors)
+}
+
+/// The same, whatever their lengths.
+///
+/// # Safety
+/// As for [`vectors`].
+#[inline]
+unsafe fn named<'a>(at: *const iovec, count: usize, too_many: c_int) -> Result<&'a [iovec]> {
     if count > libc::UIO_MAXIOV as usize {
         return Err(Errno(too_many));
     }
@@ -35,12 +45,13 @@ unsafe fn vectors<'a>(at: *const iovec, count: usize, too_many: c_int) -> Result
     }
     check(Access::Read, at.cast(), count * size_of::<iovec>())?;
     // SAFETY: the kernel finds so much there, and the caller says that it stays.
-    let vectors = unsafe { slice::from_raw_parts(at, count) };
-    // Linux: `copy_iovec_from_user` in lib/iov_iter.c.
-    if vectors.iter().any(|vector| vector.iov_len > isize::MAX as usize) {
-        return Err(Errno(libc::EINVAL));
-    }
-    Ok(vectors)
+    Ok(unsafe { slice::from_raw_parts(at, count) })
+}
+
+/// Linux: `copy_iovec_from_user` in lib/iov_iter.c.
+fn check_lengths(vectors: &[iovec]) -> Result<()> {
+    let is_wrong = vectors.iter().any(|vector| vector.iov_len > isize::MAX as usize);
+    if is_wrong { Err(Errno(libc::EINVAL)) } else { Ok(()) }
 }
 
 /// The vectors of readv(2) and writev(2), by their number as those have it.
@@ -65,7 +76,7 @@ const fn bytes_of(vectors: &[iovec]) -> usize {
 /// Receives into the program's buffers.
 #[inline]
 fn receive(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
-    if is_one_portion(Access::Write, vectors, INBOX) && flags & libc::MSG_TRUNC == 0 {
+    if flags & libc::MSG_TRUNC == 0 && one_portion(Access::Write, vectors, INBOX).is_some() {
         // SAFETY: all of it was found.
         return unsafe { receive_portion(fd, vectors, flags) };
     }
@@ -179,11 +190,44 @@ fn receive_later(
 /// Sends the program's buffers.
 #[inline]
 fn transmit(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
-    if is_one_portion(Access::Read, vectors, PORTION) {
+    match one_portion(Access::Read, vectors, PORTION) {
         // SAFETY: all of it was found.
-        return unsafe { transmit_portion(fd, vectors, flags) };
+        Some(all) => transmit_found(fd, unsafe { slices_of(vectors) }, all, flags),
+        None => transmit_portions(fd, vectors, flags),
     }
-    transmit_portions(fd, vectors, flags)
+}
+
+/// The same of `all` bytes that are there.
+#[inline(always)]
+fn transmit_found(fd: c_int, slices: &[IoSlice<'_>], all: usize, flags: c_int) -> Result<i64> {
+    if flags & !USUAL == 0 {
+        let sent = usually(
+            #[inline(always)]
+            |worker| {
+                worker.calls().send_usual(fd, slices, all)?;
+                worker.leave_soon(false);
+                Some(())
+            },
+        );
+        if sent.is_some() {
+            return Ok(all as i64);
+        }
+        cold_path();
+    }
+    transmit_from(fd, Gather::new(slices, MOST_BYTES), flags)
+}
+
+/// Flags that change nothing where a call neither waits nor fails.
+const USUAL: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// What vectors name.
+///
+/// # Safety
+/// It can be read, as long as these are in use, and none is empty.
+const unsafe fn slices_of(vectors: &[iovec]) -> &[IoSlice<'_>] {
+    // SAFETY: `IoSlice` is laid out as `iovec` is, as its documentation says, and the caller vouches for
+    // the memory.
+    unsafe { slice::from_raw_parts(vectors.as_ptr().cast(), vectors.len()) }
 }
 
 /// The same of much, or of what is not all there: as far as it is.
@@ -196,12 +240,13 @@ fn transmit_portions(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> 
             Ok(part) => part,
             // A connection that takes nothing says so first, but for an address that can be none.
             Err(error) if sent == 0 && memory::is_in_space(vectors) => {
-                return transmit_from(fd, &[], flags).and(Err(error));
+                return transmit_from(fd, Gather::new(&[], 0), flags).and(Err(error));
             }
             Err(error) => return if sent > 0 { Ok(sent as i64) } else { Err(error) },
         };
-        // SAFETY: this part was found.
-        match unsafe { transmit_portion(fd, &part, flags) } {
+        // SAFETY: this part was found, and what is empty left out.
+        let slices = unsafe { slices_of(&part) };
+        match transmit_from(fd, Gather::new(slices, MOST_BYTES), flags) {
             Ok(now) => {
                 sent += now as usize;
                 if (now as usize) < bytes_of(&part) || sent >= all {
@@ -216,29 +261,7 @@ fn transmit_portions(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> 
     }
 }
 
-/// Sends the program's buffers, which are there.
-///
-/// # Safety
-/// The vectors can be read.
-unsafe fn transmit_portion(fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
-    // SAFETY: as the caller says.
-    let slice = |vector: &iovec| match vector.iov_len {
-        0 => IoSlice::new(&[]),
-        // SAFETY: as above.
-        len => IoSlice::new(unsafe { slice::from_raw_parts(vector.iov_base.cast(), len) }),
-    };
-    if vectors.len() > FEW {
-        return transmit_from(fd, &vectors.iter().map(slice).collect::<Vec<_>>(), flags);
-    }
-    let mut few = [IoSlice::new(&[]); FEW];
-    for (place, vector) in few.iter_mut().zip(vectors) {
-        *place = slice(vector);
-    }
-    transmit_from(fd, &few[..vectors.len()], flags)
-}
-
-fn transmit_from(fd: c_int, slices: &[IoSlice<'_>], flags: c_int) -> Result<i64> {
-    let mut from = Gather::new(slices, MOST_BYTES);
+fn transmit_from(fd: c_int, mut from: Gather<'_, '_>, flags: c_int) -> Result<i64> {
     let more = flags & libc::MSG_MORE != 0;
     let outcome = with(|worker| {
         if worker.calls().send(fd, &mut from, flags)?.is_some() {
@@ -298,8 +321,20 @@ pub unsafe extern "C" fn recvfrom(
         flush_before(fd, libc::POLLIN);
         return call!(SYS_recvfrom, fd, buf, len, flags, addr, addr_len) as ssize_t;
     }
-    let vector = iovec { iov_base: buf, iov_len: len.min(MOST_BYTES) };
-    let got = receive(fd, &[vector], flags);
+    let is_usual = addr.is_null() && flags & !USUAL == 0 && len.wrapping_sub(1) < INBOX;
+    if is_usual && is_there(Access::Write, buf, len) {
+        // SAFETY: it was found, and nobody else has a reference to the program's buffer.
+        let room = unsafe { slice::from_raw_parts_mut(buf.cast(), len) };
+        let got = usually(
+            #[inline(always)]
+            |worker| worker.calls().recv_usual(fd, room),
+        );
+        if let Some(got) = got {
+            return got.cast_signed();
+        }
+        cold_path();
+    }
+    let got = receive(fd, &[iovec { iov_base: buf, iov_len: len.min(MOST_BYTES) }], flags);
     let got = if addr.is_null() { got } else { got.and_then(|got| no_name(addr_len).map(|()| got)) };
     result(got) as ssize_t
 }
@@ -475,11 +510,20 @@ unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize
     if !is_ours(fd) {
         return call!(SYS_writev, fd, iov, count) as ssize_t;
     }
+    // A negative number is too many.
+    let count = count as u32 as usize;
     // SAFETY: the program gives vectors, which no other thread of it changes meanwhile.
-    let sent = unsafe { counted(iov, count) }.and_then(|vectors| match bytes_of(vectors) {
-        // Linux: `do_iter_readv_writev` is not come to in fs/read_write.c.
-        0 => Ok(0),
-        _ => transmit(fd, vectors, 0),
+    let sent = unsafe { named(iov, count, libc::EINVAL) }.and_then(|vectors| {
+        match one_portion(Access::Read, vectors, PORTION) {
+            // Linux: `do_iter_readv_writev` is not come to in fs/read_write.c.
+            Some(0) => Ok(0),
+            // SAFETY: all of it was found.
+            Some(all) => transmit_found(fd, unsafe { slices_of(vectors) }, all, 0),
+            None => {
+                check_lengths(vectors)?;
+                if bytes_of(vectors) == 0 { Ok(0) } else { transmit_portions(fd, vectors, 0) }
+            }
+        }
     });
     result(sent) as ssize_t
 }

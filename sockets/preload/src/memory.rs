@@ -92,8 +92,10 @@ pub fn is_there(access: Access, at: *const c_void, len: usize) -> bool {
     let at = at.addr();
     let page = at >> PAGE_BITS;
     let last = at.wrapping_add(len.wrapping_sub(1)) >> PAGE_BITS;
-    // Page 0 is no program's, and is where a place of the table that has none stands.
-    (page == last && page != 0 && access.pages().has(page)) || len == 0 || prefix(access, at, len) == len
+    // Page 0 is no program's, and is where a place of the table that has none stands. A buffer may begin on one page
+    // and end on the next.
+    let is_known = last.wrapping_sub(page) <= 1 && page != 0 && access.pages().has(page) && access.pages().has(last);
+    is_known || len == 0 || prefix(access, at, len) == len
 }
 
 /// How many of those bytes there are, before the first page that is not there.
@@ -155,14 +157,18 @@ pub fn is_in_space(vectors: &[iovec]) -> bool {
 /// Bytes that a call moves before it looks for more memory: as much as is remembered.
 pub const PORTION: usize = KNOWN << PAGE_BITS;
 
-/// Whether all of a call's vectors are there, and no more than so many bytes.
-#[inline]
-pub fn is_one_portion(access: Access, vectors: &[iovec], most: usize) -> bool {
+/// Bytes of all of a call's vectors, if all of them are there, none is empty, and that is no more than
+/// `most`.
+#[inline(always)]
+pub fn one_portion(access: Access, vectors: &[iovec], most: usize) -> Option<usize> {
     let mut sum = 0usize;
-    vectors.iter().all(|vector| {
+    for vector in vectors {
         sum = sum.saturating_add(vector.iov_len);
-        sum <= most && is_there(access, vector.iov_base, vector.iov_len)
-    })
+        if vector.iov_len == 0 || sum > most || !is_there(access, vector.iov_base, vector.iov_len) {
+            return None;
+        }
+    }
+    Some(sum)
 }
 
 /// The vectors behind `skip` bytes: so many bytes of them, and none of what is not there.

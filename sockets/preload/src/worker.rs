@@ -426,6 +426,25 @@ pub fn with<T, F: FnOnce(&mut SeatedWorker) -> Result<T>>(act: F) -> Result<T> {
     })
 }
 
+/// What a call does nearly always, with the worker of this thread. `None`, and nothing has happened, where it is to
+/// be done as any other ([`with`]): another thread calls, or a signal's handler amid a call, or `act` says so. It is
+/// not to wait, so that no signals are held back when it is over.
+#[inline(always)]
+pub fn usually<T>(act: impl FnOnce(&mut SeatedWorker) -> Option<T>) -> Option<T> {
+    if !HERE.get() || !deputy::begin_call() {
+        return None;
+    }
+    // SAFETY: as in `with_uncounted`.
+    let worker = unsafe { (*WORKER.0.get()).as_mut() };
+    let outcome = worker.and_then(|worker| {
+        let outcome = act(worker)?;
+        worker.counted.calls += 1;
+        Some(outcome)
+    });
+    deputy::end_call();
+    outcome
+}
+
 /// The same, which is no call of the program's for a connection.
 #[inline]
 pub fn with_uncounted<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {

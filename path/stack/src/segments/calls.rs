@@ -45,6 +45,21 @@ impl Tcp {
         self.queued(id, queued, ready);
     }
 
+    /// Queues what `fill` appends, as [`crate::Stack::send_first`] says.
+    #[inline(always)]
+    pub fn send_first(&mut self, id: ConnId, len: usize, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let Some(slot) = self.slots.get_mut(id) else { return false };
+        if !slot.tcp.send_first(len, fill) {
+            cold_path();
+            return false;
+        }
+        if !slot.tcp.is_ready() {
+            slot.tcp.set_ready(true);
+            self.outbox.ready.push(id.index() as u32);
+        }
+        true
+    }
+
     /// Takes back what is queued and was never sent; how many bytes.
     pub fn take_back(&mut self, id: ConnId, most: usize) -> usize {
         let most = u32::try_from(most).unwrap_or(u32::MAX);

@@ -253,7 +253,10 @@ impl Tcp {
             self.timers.delayed_acks.pop_front();
             if let Some(slot) = self.slots.get_mut(first.id) {
                 slot.tcp.on_delayed_ack();
-                self.make_ready(first.id.index() as u32);
+                // Mostly it has travelled with data since.
+                if slot.tcp.wants_poll() {
+                    self.make_ready(first.id.index() as u32);
+                }
             }
         }
         true

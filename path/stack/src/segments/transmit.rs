@@ -82,6 +82,25 @@ impl Tcp {
         }
     }
 
+    /// The same where the application has not answered. A connection that owes its peer no more
+    /// than an acknowledgement which may wait is left as its turn to send would have left it. Where
+    /// more segments of it follow in this burst and have it acknowledged at once, the time that was
+    /// noted here still ends: what comes then is acknowledged sooner, once.
+    #[inline(always)]
+    pub fn settle_unanswered(&mut self, ip: &mut Ip, id: ConnId, out: &mut impl Egress) {
+        let index = id.index() as u32;
+        let slot = self.slots.at_mut(index);
+        if !slot.tcp.has_nothing_due() || out.watched().by_anybody() {
+            cold_path();
+            return self.settle(ip, id, out);
+        }
+        slot.tcp.set_ready(false);
+        self.timers.enter_deadline(index, slot);
+        if slot.tcp.take_delayed_ack() {
+            self.delay_ack(index);
+        }
+    }
+
     /// The same for a secured connection.
     #[inline(never)]
     pub fn settle_sealed(&mut self, ip: &mut Ip, id: ConnId, out: &mut impl Egress) {

@@ -222,6 +222,7 @@ impl Calls<'_> {
             Kind::Stream(stream) => {
                 stream.told = Told::Connected;
                 stream.deaf |= read;
+                stream.disturb();
                 self.table.looks.answered(stream);
                 stream.finished |= write;
                 let id = stream.id;

@@ -2,10 +2,12 @@
 
 use super::Calls;
 use crate::errno::{Errno, Result};
+use crate::options::Options;
 use crate::slab::NONE;
 use crate::socket::{Kind, Socket, Stream};
-use crate::table::Descriptor;
-use crate::watches::Interest;
+use crate::table::{Descriptor, SocketTable};
+use crate::watches::{Interest, Watches};
+use core::hint::cold_path;
 
 /// As `poll` and `epoll` have them, which are the same bits.
 const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM).cast_unsigned();
@@ -59,6 +61,30 @@ impl Calls<'_> {
         }
     }
 
+    /// What a socket is ready for, of what is asked, as the look tells it that is made now.
+    #[inline(always)]
+    fn events_found(&mut self, at: u32, asked: u32) -> u32 {
+        let SocketTable { sockets, looks, .. } = &mut *self.table;
+        let Some(Socket { kind: Kind::Stream(stream), options, .. }) = sockets.get_mut(at) else {
+            cold_path();
+            return if asked == 0 { 0 } else { self.events_of(at, asked) };
+        };
+        if asked & OUT != 0 {
+            // Room is looked for.
+            cold_path();
+            let events = self.events_of(at, asked);
+            if events != 0 {
+                self.note_found(at);
+            }
+            return events;
+        }
+        let events = stream.events_but_room(options) & asked;
+        if events != 0 {
+            looks.found(stream);
+        }
+        events
+    }
+
     /// What a socket is ready for, of what is asked, and nothing unasked.
     fn events_of(&mut self, at: u32, asked: u32) -> u32 {
         let Some(socket) = self.table.sockets.get(at) else { return 0 };
@@ -70,7 +96,7 @@ impl Calls<'_> {
             Kind::Listener(listener) if listener.queue.is_empty() => 0,
             Kind::Listener(_) => IN,
             Kind::Stream(stream) => {
-                let mut events = stream.events_but_room(socket);
+                let mut events = stream.events_but_room(&socket.options);
                 if asked & OUT != 0 && !stream.is_shut_for_writing() && stream.established {
                     if self.is_writable(socket, stream) {
                         events |= OUT;
@@ -150,28 +176,17 @@ impl Calls<'_> {
     ///
     /// # Errors
     /// `EBADF`, `EINVAL`.
-    pub fn take_ready(&mut self, epfd: i32, most: usize, mut each: impl FnMut(u32, u64)) -> Result<usize> {
+    pub fn take_ready(&mut self, epfd: i32, most: usize, each: impl FnMut(u32, u64)) -> Result<usize> {
         let set = match self.table.descriptor(epfd) {
             Descriptor::Set(set) => set,
             Descriptor::Socket(_) => return Err(Errno(libc::EINVAL)),
             Descriptor::Foreign => return Err(Errno(libc::EBADF)),
         };
-        let mut count = 0;
         self.table.looks.begin();
-        // Those that are told of a level stand behind the others again, and
-        // have their turn in the next call.
-        for _ in 0..self.table.watches.ready(set) {
-            if count == most {
-                break;
-            }
-            let Some((watch, socket, asked)) = self.table.watches.take(set) else { break };
-            let events = if asked == 0 { 0 } else { self.events_of(socket, asked) };
-            if events != 0 {
-                self.note_found(socket);
-                each(events, self.table.watches.told(watch));
-                count += 1;
-            }
-        }
+        // Looking at sockets changes nothing of who watches them.
+        let mut watches = core::mem::replace(&mut self.table.watches, Watches::new());
+        let count = watches.serve(set, most, |socket, asked| self.events_found(socket, asked), each);
+        self.table.watches = watches;
         Ok(count)
     }
 }
@@ -180,11 +195,15 @@ impl Stream {
     /// What it is ready for (Linux: `tcp_poll` in net/ipv4/tcp.c); whether it has room for more
     /// is not looked at.
     #[inline]
-    fn events_but_room(&self, socket: &Socket) -> u32 {
+    fn events_but_room(&self, options: &Options) -> u32 {
         let mut events = 0;
-        if self.readable() >= (socket.options.receive_low_water as usize).max(1) {
+        if self.readable() >= (options.receive_low_water as usize).max(1) {
             events |= IN;
         }
+        if !self.is_disturbed() {
+            return events;
+        }
+        cold_path();
         if self.error.is_some() {
             events |= ERR;
         }

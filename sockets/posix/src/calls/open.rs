@@ -205,6 +205,9 @@ impl Calls<'_> {
         let mut stream = Stream::new(id, Told::Connecting, self.stack.now());
         stream.peer = Some(to);
         (stream.deaf, stream.finished) = (past.deaf, past.finished);
+        if past.deaf || past.finished {
+            stream.disturb();
+        }
         stream.local = self.stack.local(id);
         let socket = self.socket_mut(fd)?;
         socket.kind = Kind::Stream(Box::new(stream));

@@ -75,8 +75,14 @@ impl SeatedWorker {
     pub fn leave(&mut self) {
         self.close_all();
         self.tell_losses();
-        // Where nobody is at the link's other end, nobody takes anything.
-        if self.drain(LAST_WORDS) > 0 && self.carrier == LinkState::Up {
+        let untaken = self.drain(LAST_WORDS);
+        if untaken > 0 && self.is_peer_gone() {
+            say(&format!(
+                "process {} ends, and {untaken} connections are over whose peers did not take all that was written: \
+                 nobody is at the link's other end",
+                std::process::id()
+            ));
+        } else if untaken > 0 {
             if self.make_heir(When::Now).is_some() {
                 return;
             }
@@ -91,6 +97,13 @@ impl SeatedWorker {
             }
         }
         self.silo.link.forget_flows();
+    }
+
+    /// Nobody is at the link's other end, nor will anybody be who knows of its connections: a process was there, over
+    /// memif. An interface without a carrier gets it back, and its hosts have waited, as they do for the kernel's
+    /// sockets.
+    fn is_peer_gone(&self) -> bool {
+        self.carrier != LinkState::Up && place().is_some_and(|place| place.terms.link.starts_with("memif"))
     }
 
     /// The process is about to become another program.

@@ -23,8 +23,13 @@ impl SeatedWorker {
     pub fn leave_soon(&mut self, more: bool) {
         self.to_leave = true;
         if self.silo.app.pending() >= MOST_PENDING || (!more && self.silo.app.is_all_answered()) {
-            self.turn();
+            self.leave_now();
         }
+    }
+
+    #[inline(never)]
+    fn leave_now(&mut self) {
+        self.turn();
     }
 
     /// The program has ended a connection: as [`SeatedWorker::leave_soon`], but nothing is looked at that came. It may

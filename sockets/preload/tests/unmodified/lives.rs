@@ -40,7 +40,12 @@ def failure(act):
 
 /// A script of Python's on our stack, with the kernel's end of the link at 10.9.0.1.
 pub fn python(script: &str, words: &[&str]) -> Command {
-    let mut command = Nearside::command(["run", "--link", "tap:near0,addr=10.9.0.1/24", "--addr", "10.9.0.2/24"]);
+    python_over("tap:near0,addr=10.9.0.1/24", script, words)
+}
+
+/// The same over a link of any kind.
+fn python_over(link: &str, script: &str, words: &[&str]) -> Command {
+    let mut command = Nearside::command(["run", "--link", link, "--addr", "10.9.0.2/24"]);
     command.arg("--library").arg(library()).args(["--", "python3", "-c"]);
     command.arg(format!("{PRELUDE}{script}")).args(words);
     command
@@ -243,7 +248,8 @@ fn is_ignored(signal: Signal) -> bool {
     u64::from_str_radix(mask, 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
 }
 
-/// What is sent to `nearside run` is the program's, and so is its status; a second one ends both.
+/// What is sent to `nearside run` is the program's, and so is its status; a second one ends both, unless it comes with
+/// the first.
 #[test]
 fn signals_to_the_keeper_are_the_programs() {
     in_namespace(&[PYTHON], || {
@@ -264,8 +270,13 @@ fn signals_to_the_keeper_are_the_programs() {
         let mut keeper = Running::start(python(SIGNALLED, &["stays"]).process_group(0));
         wait_for("the program", || keeper.said().contains("ready"));
         keeper.signal(Signal::TERM);
+        // As timeout(1) does, which signals its child and then the group.
+        keeper.signal(Signal::TERM);
         wait_for("SIGTERM", || keeper.said().contains("got SIGTERM"));
+        keeper.signal(Signal::HUP);
+        wait_for("SIGHUP", || is_ignored(Signal::HUP) || keeper.said().contains("got SIGHUP"));
         assert!(!keeper.has_ended());
+        std::thread::sleep(Duration::from_secs(1));
         keeper.signal(Signal::TERM);
         wait_for("the end", || keeper.has_ended());
         assert_eq!(keeper.ended().unwrap().code(), Some(128 + 9));
@@ -411,5 +422,62 @@ fn a_link_that_goes_down_is_told() {
         wait_for("its word", || keeper.said().contains("tap:near0,addr=10.9.0.1/24 is up"));
         assert_eq!(read(connect()), (b"here".to_vec(), None));
         wait_for("the program's end", || keeper.has_ended());
+    });
+}
+
+const WRITES_AND_ENDS: &str = "
+listener = listen()
+signal.signal(signal.SIGUSR1, lambda *_: os._exit(0))
+s, _ = listener.accept()
+s.sendall(b'x' * 200_000)
+say('written')
+while True:
+    s.recv(1)
+";
+
+/// What was written leaves when the carrier is back, where the link is down as the process ends.
+fn what_was_written_waits_for_the_carrier(over: Over, interface: &'static str) {
+    in_namespace(&[PYTHON], move || {
+        let link = over.prepare();
+        let mut keeper = Running::start(&mut python_over(link, WRITES_AND_ENDS, &[]));
+        let mut stream = connect();
+        let mut got = vec![0; 1];
+        stream.read_exact(&mut got).unwrap();
+        wait_for("what it writes", || keeper.said().contains("written"));
+        ip(&format!("link set {interface} down"));
+        wait_for("its word", || keeper.said().contains("is down"));
+        keeper.signal(Signal::USR1);
+        // A second after the end of the program.
+        wait_for("the keeper's word", || {
+            keeper.said().contains("have not taken all that was written") || keeper.has_ended()
+        });
+        ip(&format!("link set {interface} up"));
+        let (more, why) = read(stream);
+        assert_eq!((got.len() + more.len(), why), (200_000, None), "{}", keeper.said());
+        wait_for("the keeper's end", || keeper.has_ended());
+    });
+}
+
+#[test]
+fn what_was_written_waits_for_the_carrier_over_tap() {
+    what_was_written_waits_for_the_carrier(Over::Tap, "near0");
+}
+
+#[test]
+fn what_was_written_waits_for_the_carrier_over_xdp() {
+    what_was_written_waits_for_the_carrier(Over::Xdp { queues: 1 }, "far0");
+}
+
+/// What may write no long files (`ulimit -f`, in 512 bytes) says so, and is not ended by SIGXFSZ without a word.
+#[test]
+fn a_limit_of_files_is_told() {
+    in_namespace(&[PYTHON], || {
+        let plain = python("", &[]);
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 100; exec \"$@\"", "sh"]).arg(plain.get_program()).args(plain.get_args());
+        let mut keeper = Running::start(&mut command);
+        wait_for("its end", || keeper.has_ended());
+        assert_eq!(keeper.ended().unwrap().code(), Some(1), "{}", keeper.said());
+        assert!(keeper.said().contains("(ulimit -f)"), "{}", keeper.said());
     });
 }
