@@ -202,6 +202,11 @@ impl Running {
 
     /// Asks it to end, and makes it end if it does not.
     pub fn end(&mut self) {
+        self.end_within(GRACE);
+    }
+
+    /// The same of one that has something to say at its end, for which it has so long.
+    pub fn end_within(&mut self, grace: Duration) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
@@ -210,7 +215,7 @@ impl Running {
             // Fails only if it ended meanwhile.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
-        let end = now() + GRACE;
+        let end = now() + grace;
         while now() < end {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return;

@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// Until the forwarder has its sockets.
 const COMING: Duration = Duration::from_secs(10);
+/// Until it has told what it counted, on a machine that others keep busy.
+const LAST_WORDS: Duration = Duration::from_secs(30);
 /// Until it has its interfaces, which nothing shows.
 const SETTLING: Duration = Duration::from_secs(2);
 
@@ -56,6 +58,9 @@ pub fn zero_loss(plan: &ZeroLossPlan) -> Result<ExitCode, Failure> {
     let mut told = latency::measured(&plan.latency(set.links(plan)?), signals.as_ref())?;
     before.name(&mut told.verdict);
     let forwarder = set.end();
+    if forwarder.as_ref().is_some_and(|(_, told)| told.is_null()) {
+        told.verdict.lacks("the forwarder's own statistics: it ended without them");
+    }
     show(plan, &before, &told, forwarder.as_ref())?;
     if let Some(why) = told.unkept {
         return Err(why.into());
@@ -172,7 +177,7 @@ impl Set {
         match self {
             Self::Theirs => None,
             Self::Ours { mut forwarder, out, wires, .. } => {
-                forwarder.end();
+                forwarder.end_within(LAST_WORDS);
                 let said = forwarder.output();
                 drop(wires);
                 let text = std::fs::read_to_string(out).unwrap_or_default();
