@@ -223,17 +223,6 @@ impl Cold {
             && self.pacing.is_none()
     }
 
-    /// Anything of each of its cache lines.
-    #[inline]
-    pub fn touch(&self) -> u64 {
-        let control = u64::from(self.congestion.window()) ^ self.acked_to;
-        let notes = [self.pacing.is_some(), self.learned, self.probe_due, self.fragmented, self.prr.is_some()];
-        let places = [self.last_segment, self.limited_until, self.fin_at, self.pushed_to];
-        let counts = [self.send_room, self.holder.held, self.retransmits, self.reordering, self.largest_window];
-        let notes = notes.into_iter().chain(places.map(|place| place.is_some()));
-        counts.into_iter().chain(notes.map(u32::from)).fold(control, |sum, one| sum ^ u64::from(one))
-    }
-
     /// Whether nothing would be forgotten with this but how often something
     /// was sent again.
     pub fn disposable(&self) -> bool {

@@ -24,22 +24,6 @@ impl Connection {
         self.cold.as_ref()?.pacing.as_ref()?.until
     }
 
-    /// Anything of each of its cache lines that its next segment needs. Called for many
-    /// connections in a row, so that their misses overlap, and then [`Self::touch_flight`].
-    #[inline]
-    #[must_use]
-    pub fn touch(&self) -> u64 {
-        let queue = u64::from(self.rope.plain_len()) ^ u64::from(self.cwnd) ^ u64::from(self.una.0);
-        queue ^ self.cold.as_ref().map_or(0, |cold| cold.touch())
-    }
-
-    /// The same of what is noted of its flight.
-    #[inline]
-    #[must_use]
-    pub fn touch_flight(&self) -> u64 {
-        self.cold.as_ref().map_or(0, |cold| cold.rack.touch())
-    }
-
     /// The rate follows the window, the round trip and what was given; or the
     /// connection is not paced, or not any more.
     #[cold]

@@ -158,12 +158,6 @@ impl Rack {
         self.sent.is_empty()
     }
 
-    /// Anything of each end of the notes.
-    #[inline]
-    pub fn touch(&self) -> u64 {
-        [self.sent.front(), self.sent.back()].into_iter().flatten().fold(0, |sum, sent| sum ^ sent.at.as_nanos())
-    }
-
     /// When the byte at `seq` left, if it left once and its time is known
     /// (Karn's algorithm, RFC 6298 section 3).
     pub fn departure(&self, seq: SeqNum) -> Option<Time> {

@@ -119,7 +119,6 @@ impl Tcp {
     #[inline(never)]
     pub fn on_paced(&mut self) -> bool {
         let Self { timers, slots, outbox, common, .. } = self;
-        let before = outbox.ready.len();
         let all = timers.calendar.take(common.now.as_nanos(), PACED_BOUND, |index| {
             let tcp = &mut slots.at_mut(index).tcp;
             if !tcp.is_ready() {
@@ -127,15 +126,6 @@ impl Tcp {
                 outbox.ready.push(index);
             }
         });
-        // Of many flows none was touched since its last segment: what each needs is fetched while others' is.
-        let due = outbox.ready.get(before..).unwrap_or_default();
-        let pass = |touch: fn(&tcp::Connection) -> u64| {
-            core::hint::black_box(due.iter().fold(0, |sum, index| sum ^ touch(&slots.at(*index).tcp)));
-        };
-        if due.len() > 1 {
-            pass(tcp::Connection::touch);
-            pass(tcp::Connection::touch_flight);
-        }
         !all
     }
 
