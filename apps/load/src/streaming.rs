@@ -434,13 +434,6 @@ impl App for Streaming {
         self.again.insert((net.now() + pause, number));
     }
 
-    #[inline]
-    fn warm(&self, id: ConnId) -> u64 {
-        let Some(number) = self.place(id) else { return 0 };
-        let line = self.carriers.get(number).map_or(0, |carrier| carrier.line as u64);
-        line.wrapping_add(self.streams.get(number).map_or(0, Stream::touch))
-    }
-
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
         let stage = self.stage();

@@ -46,13 +46,6 @@ impl Flow {
         Self { begun: None, asked: None, answered: false, player, seconds: Seconds::default() }
     }
 
-    /// See [`super::stream::Stream::touch`].
-    #[inline]
-    pub fn touch(&self) -> u64 {
-        let player = self.player.as_ref().map_or(0, Player::received);
-        player.wrapping_add(self.seconds.touch()).wrapping_add(self.begun.map_or(0, Time::as_nanos))
-    }
-
     /// A connection is to be opened: what it waits for begins here.
     pub fn begin(&mut self, now: Time) {
         self.begun.get_or_insert(now);

@@ -112,12 +112,6 @@ impl Stream {
         }
     }
 
-    /// Anything of each of its cache lines that more content needs.
-    #[inline]
-    pub fn touch(&self) -> u64 {
-        u64::from(self.number).wrapping_add(self.reader.body_len()).wrapping_add(self.flow.touch())
-    }
-
     /// It asks for one of the plan's requests, the next in turn.
     pub const fn begin_asking(&mut self, number: u16) {
         self.next = self.next.wrapping_add(1);

@@ -141,12 +141,6 @@ pub enum Due {
 }
 
 impl Seconds {
-    /// See [`super::stream::Stream::touch`].
-    #[inline]
-    pub const fn touch(&self) -> u64 {
-        self.bytes
-    }
-
     /// The stream is under way from now on: its first whole second is the next.
     pub fn begin(&mut self, window: &Window, now: Time) {
         if self.at == NEVER {
