@@ -95,7 +95,8 @@ impl Difference {
 ///
 /// - `Server`, and its text at the end of pages: who serves is told truthfully.
 /// - Its address, in redirects that have no other name.
-/// - `Date`, and `Expires` as far as it follows from it.
+/// - `Date`, and `Expires` as far as it follows from it; or `max-age`, where both end at one
+///   time of day, and were asked for in different seconds.
 /// - `Connection`, where a length keeps it that nginx does not tell.
 /// - How the end of a body is told.
 /// - The text behind the status, and interim responses.
@@ -109,7 +110,15 @@ pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<Str
     let token = |answer: &Answer| answer.field("server").map_or(0, str::len);
     let (shorter, longer) = (token(nginx), token(ours));
     let same_expiry = nginx.field("expires") == ours.field("expires");
+    let by_time_of_day = same_expiry && lasts_until_expiry(nginx) && lasts_until_expiry(ours);
     let (mut nginx, mut ours) = (comparable(nginx, !same_expiry), comparable(ours, !same_expiry));
+    if by_time_of_day {
+        for answer in [&mut nginx, &mut ours] {
+            answer.fields.iter_mut().filter(|(name, _)| name == "cache-control").for_each(|(_, value)| {
+                *value = without_age(value);
+            });
+        }
+    }
     // HEAD tells the length of a page without the page.
     if method == b"HEAD" && nginx.status().is_some_and(|status| status >= 300) {
         let told = |answer: &Answer| answer.field("content-length").and_then(|value| value.parse::<usize>().ok());
@@ -161,6 +170,32 @@ pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<Str
 fn differs_in_unknown(nginx: &[u8], ours: &[u8]) -> bool {
     let is_left = |(theirs, here): (&u8, &u8)| theirs == here || *here == b'?' && !theirs.is_ascii();
     nginx.len() == ours.len() && nginx.iter().zip(ours).all(is_left)
+}
+
+/// Whether an answer's `max-age` says the same as its `Expires`, seen from its `Date`.
+fn lasts_until_expiry(answer: &Answer) -> bool {
+    let time = |name: &str| answer.field(name).and_then(seconds);
+    let age = answer.field("cache-control").and_then(max_age).map(|(_, age)| age);
+    matches!((time("date"), age, time("expires")), (Some(date), Some(age), Some(end)) if date.checked_add(age) == Some(end))
+}
+
+/// Where the number of seconds of the first `max-age` in `text` stands, and that number.
+fn max_age(text: &str) -> Option<(core::ops::Range<usize>, u64)> {
+    const NAME: &str = "max-age=";
+    let start = text.find(NAME)? + NAME.len();
+    let digits = text[start..].bytes().take_while(u8::is_ascii_digit).count();
+    let place = start..start + digits;
+    let age = text[place.clone()].parse().ok()?;
+    Some((place, age))
+}
+
+/// `text` without the seconds of its first `max-age`.
+pub(crate) fn without_age(text: &str) -> String {
+    let mut out = text.to_owned();
+    if let Some((place, _)) = max_age(text) {
+        out.replace_range(place, "");
+    }
+    out
 }
 
 /// What stands in the place of addresses, which differ.
@@ -235,4 +270,25 @@ fn seconds(value: &str) -> Option<u64> {
 
 fn relative(time: u64, date: u64) -> String {
     format!("now {:+}", time.cast_signed() - date.cast_signed())
+}
+
+#[test]
+fn a_time_of_day_is_as_far_as_it_is_from_each_second() {
+    let asked = |second: u64, age: u64| {
+        let field = |name: &str, value: String| (name.to_owned(), value);
+        Answer {
+            line: "HTTP/1.1 200 OK".to_owned(),
+            fields: vec![
+                field("date", format!("Tue, 01 Dec 2026 10:00:{second:02} GMT")),
+                field("expires", "Tue, 01 Dec 2026 15:30:00 GMT".to_owned()),
+                field("cache-control", format!("max-age={age}")),
+            ],
+            ..Answer::default()
+        }
+    };
+    assert_eq!(differing(&asked(0, 19_800), &asked(1, 19_799), b"GET"), Vec::<String>::new());
+    // Seconds that do not end then are as wrong as they were.
+    assert_eq!(differing(&asked(0, 19_800), &asked(1, 19_798), b"GET"), ["cache-control"]);
+    assert_eq!(differing(&asked(0, 19_800), &asked(0, u64::MAX), b"GET"), ["cache-control"]);
+    assert_eq!(without_age("{\"c\":\"max-age=19800\"}"), "{\"c\":\"max-age=\"}");
 }
