@@ -10,7 +10,7 @@ use handshake::ServerTls;
 use semantics::{OwnedRequest, Request, Status};
 use server::exchange::{
     self, Bodies, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, Page, Piece, Prepared, Replies,
-    RequestBody,
+    RequestBody, UpstreamHandler,
 };
 #[cfg(feature = "tls")]
 use server::exchange::{Listeners, Speaks};
@@ -214,6 +214,8 @@ impl<S: Service> Handler for Answers<S> {
         self.forget(mark);
     }
 }
+
+impl<S: Service> UpstreamHandler for Answers<S> {}
 
 impl<S: Service> Prepared for Answers<S> {}
 

@@ -11,7 +11,9 @@ use core::time::Duration;
 use cpu::Clock;
 use link::{Pair, PairConfig, PairLink};
 use semantics::{Method, Request, Status};
-use server::exchange::{ExchangeId, Handler, Page, Prepared, Replies, RequestBody, UpstreamEvent, UpstreamId};
+use server::exchange::{
+    ExchangeId, Handler, Page, Prepared, Replies, RequestBody, UpstreamEvent, UpstreamHandler, UpstreamId,
+};
 use server::{Config, Respond, Server, WallClock};
 use silo::Silo;
 use sockets::{Composite, ConnectRoutes, HalfConfig, KernelHalf, StreamOptions};
@@ -123,7 +125,9 @@ impl Handler for Checked {
         }
         Wake::At(wake)
     }
+}
 
+impl UpstreamHandler for Checked {
     fn on_upstream<R: Replies>(
         &mut self,
         replies: &mut R,

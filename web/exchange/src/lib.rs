@@ -57,10 +57,9 @@ pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, Prox
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
 pub use security::{ChosenTls, ClientSession, ConnectionFault, HandshakeFault, Transport};
 pub use settings::ExchangeSettings;
-pub use upstreams::{LINGER, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
+pub use upstreams::{LINGER, UpstreamAddress, UpstreamEvent, UpstreamHandler, UpstreamId, Upstreams};
 
 use app::Wake;
-use core::time::Duration;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use wire::Time;
@@ -204,7 +203,7 @@ impl Default for HandlerRules {
 }
 
 /// What answers requests. One value for each silo, which shares nothing.
-pub trait Handler: Prepared {
+pub trait Handler: Prepared + UpstreamHandler {
     /// What it is: the default, unless it says so.
     fn rules(&self) -> HandlerRules {
         HandlerRules::default()
@@ -242,20 +241,6 @@ pub trait Handler: Prepared {
     /// What it sent behind its request is `held`, in bytes.
     fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, held: usize) {
         let _ = (replies, id, held);
-    }
-
-    /// Something happened to a connection to an upstream, which has this mark. Of
-    /// [`UpstreamEvent::Data`], how many bytes were taken.
-    fn on_upstream<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        id: UpstreamId,
-        mark: u32,
-        event: UpstreamEvent<'_>,
-    ) -> usize {
-        let _ = mark;
-        replies.let_go(id, Duration::ZERO);
-        if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 }
     }
 
     /// The peer has taken some of what was queued.

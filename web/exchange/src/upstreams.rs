@@ -12,7 +12,7 @@
 //! it tells of the connection. A connection that a handler has let go of, and one that
 //! is closed, is named by nothing any more: slot and generation are its own.
 
-use crate::{ExchangeId, Piece};
+use crate::{ExchangeId, Piece, Replies};
 use app::{Closed, ConnId, ConnectError};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -88,7 +88,7 @@ pub enum UpstreamEvent<'a> {
 /// to connect.
 pub trait Upstreams {
     /// Connects. `from` chooses the local address (any, if `None`). What becomes of it is
-    /// told by [`crate::Handler::on_upstream`], with this mark.
+    /// told by [`UpstreamHandler::on_upstream`], with this mark.
     ///
     /// # Errors
     /// Nothing was started.
@@ -152,5 +152,22 @@ pub trait Upstreams {
     /// any patience it is closed at once, with a reset.
     fn let_go(&mut self, id: UpstreamId, patience: Duration) {
         let _ = (id, patience);
+    }
+}
+
+/// What a handler is told of connections to upstreams. By default it has none, and lets go of any.
+pub trait UpstreamHandler {
+    /// Something happened to a connection to an upstream, which has this mark. Of
+    /// [`UpstreamEvent::Data`], how many bytes were taken.
+    fn on_upstream<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: UpstreamId,
+        mark: u32,
+        event: UpstreamEvent<'_>,
+    ) -> usize {
+        let _ = mark;
+        replies.let_go(id, Duration::ZERO);
+        if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 }
     }
 }

@@ -12,7 +12,7 @@ use app::Wake;
 use core::time::Duration;
 use exchange::{
     Asked, Composed, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, MethodRules, Page,
-    Part, Piece, Prepared, Ready, Replies, Reply, RequestBody, Rests, compose, is_selected_whole,
+    Part, Piece, Prepared, Ready, Replies, Reply, RequestBody, Rests, UpstreamHandler, compose, is_selected_whole,
 };
 use semantics::date::HttpDate;
 use semantics::path::encode_directory;
@@ -141,6 +141,8 @@ impl Handler for Files {
         self.working
     }
 }
+
+impl UpstreamHandler for Files {}
 
 impl Prepared for Files {
     #[inline(always)]

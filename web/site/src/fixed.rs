@@ -5,7 +5,7 @@ use app::Body;
 use core::ops::Range;
 use exchange::{
     Asked, ExchangeId, Handler, HandlerRules, HeadWriter, Intake, JOINED_MAX, Meta, MethodRules, Page, Prepared, Ready,
-    Replies, RequestBody, Rests,
+    Replies, RequestBody, Rests, UpstreamHandler,
 };
 use semantics::date::HttpDate;
 use semantics::{Method, Request};
@@ -85,6 +85,8 @@ impl Handler for Fixed {
         self.ready.set_date(date, |old| retired.push(old));
     }
 }
+
+impl UpstreamHandler for Fixed {}
 
 impl Prepared for Fixed {
     #[inline(always)]

@@ -8,7 +8,7 @@ use app::Wake;
 use core::ops::Range;
 use exchange::{
     Asked, BodyCut, ConnectionFault, ExchangeId, Gone, Handler, HandlerRules, HeadWriter, Prepared, Ready, ReadySent,
-    Refused, Replies, RequestBody, UpstreamEvent, UpstreamId,
+    Refused, Replies, RequestBody, UpstreamEvent, UpstreamHandler, UpstreamId,
 };
 use files::{Files, Reader};
 use latency::SeriesBoard;
@@ -222,16 +222,6 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_client_end(replies, id, held));
     }
 
-    fn on_upstream<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        id: UpstreamId,
-        mark: u32,
-        event: UpstreamEvent<'_>,
-    ) -> usize {
-        each!(self, handler => handler.on_upstream(replies, id, mark, event))
-    }
-
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         each!(self, handler => handler.on_room(replies, id));
     }
@@ -281,6 +271,18 @@ impl Handler for SiteHandler {
 
     fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: ConnectionFault<'_>) {
         each!(self, handler => handler.on_fault(replies, id, fault));
+    }
+}
+
+impl UpstreamHandler for SiteHandler {
+    fn on_upstream<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: UpstreamId,
+        mark: u32,
+        event: UpstreamEvent<'_>,
+    ) -> usize {
+        each!(self, handler => handler.on_upstream(replies, id, mark, event))
     }
 }
 

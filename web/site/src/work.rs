@@ -5,6 +5,7 @@ use crate::config::RequestWork;
 use app::Wake;
 use exchange::{
     Asked, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Page, Prepared, Replies, RequestBody,
+    UpstreamHandler,
 };
 use semantics::date::HttpDate;
 use semantics::{OwnedRequest, Request, Status};
@@ -175,6 +176,8 @@ impl<H: Handler> Handler for Worked<H> {
         u32::try_from(self.waiting).unwrap_or(u32::MAX).saturating_add(self.inner.working())
     }
 }
+
+impl<H: Handler> UpstreamHandler for Worked<H> {}
 
 impl<H: Handler> Prepared for Worked<H> {
     #[cold]

@@ -230,7 +230,7 @@ fn connections_end_when_nginx_ends_them() {
             let begun = clock();
             assert!(whole("GET /long HTTP/1.1\r\nHost: a\r\n\r\n").0.ends_with(b"0\r\n\r\n"));
             let kept = begun.elapsed();
-            assert!(kept > Duration::from_millis(850) && kept < Duration::from_millis(2_500), "{is_nginx} {kept:?}");
+            assert!(kept > Duration::from_millis(850) && kept < Duration::from_secs(20), "{is_nginx} {kept:?}");
             assert!(whole("GE\u{80}").0.starts_with(b"HTTP/1.1 400 Bad Request\r\n"), "{is_nginx}");
             server.running.stop();
         }

@@ -5,7 +5,7 @@ use many::NAME;
 use semantics::{Request, Status};
 use server::exchange::{
     Bodies, BodyCut, ExchangeId, ExchangeSettings, FieldLines, Gone, Handler, HandlerRules, Intake, Page, Piece,
-    Prepared, Replies, Reply, ReplyEnd, RequestBody, Stop,
+    Prepared, Replies, Reply, ReplyEnd, RequestBody, Stop, UpstreamHandler,
 };
 use server::{Config, Respond, Server};
 use std::collections::HashMap;
@@ -103,6 +103,8 @@ impl Handler for Echo {
         });
     }
 }
+
+impl UpstreamHandler for Echo {}
 
 impl Prepared for Echo {}
 

@@ -13,7 +13,7 @@ use asking::SHARED;
 use core::hint::cold_path;
 use exchange::{
     Asked, Bodies, BodyCut, ConnectionFault, ExchangeId, Gone, Handler, HandlerRules, Intake, Prepared, Ready,
-    ReadySent, Refused, Replies, RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
+    ReadySent, Refused, Replies, RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamHandler, UpstreamId,
 };
 use features::ErrorLevel;
 use features::compression::CompressedBodies;
@@ -220,19 +220,6 @@ impl Handler for Engine {
         }
     }
 
-    fn on_upstream<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        id: UpstreamId,
-        mark: u32,
-        event: UpstreamEvent<'_>,
-    ) -> usize {
-        if mark & SHARED != 0 {
-            return self.on_shared_event(replies, (id, mark), event);
-        }
-        self.with_any(replies, mark, |engine, replies| engine.on_upstream_event(replies, id, mark, event))
-    }
-
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         if self.on_tunnel_room(replies, id) {
             return;
@@ -403,6 +390,21 @@ impl Handler for Engine {
                 put(line, format_args!("{why} while processing {name} connection"));
             }),
         }
+    }
+}
+
+impl UpstreamHandler for Engine {
+    fn on_upstream<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: UpstreamId,
+        mark: u32,
+        event: UpstreamEvent<'_>,
+    ) -> usize {
+        if mark & SHARED != 0 {
+            return self.on_shared_event(replies, (id, mark), event);
+        }
+        self.with_any(replies, mark, |engine, replies| engine.on_upstream_event(replies, id, mark, event))
     }
 }
 

@@ -3,14 +3,7 @@
 use crate::support::{Response, Site, World, directory};
 use app::{App, Net};
 use core::time::Duration;
-use handshake::Hello;
-use semantics::Request;
-use server::exchange::{
-    ChooseTls, ChosenTls, ExchangeId, Handler, HttpOpening, Listeners, LocalAddress, Prepared, Replies, RequestBody,
-    Speaks, Turn,
-};
 use server::{Config, Respond};
-use std::rc::Rc;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const SECOND: Duration = Duration::from_secs(1);
@@ -527,51 +520,8 @@ fn no_input_panics() {
     assert_eq!((world.counter("connections_open"), world.counter("streams_open")), (0, 0));
 }
 
-/// Shakes hands with whoever begins.
-struct Shakes;
-impl Handler for Shakes {
-    fn on_request<R: Replies>(&mut self, _: &mut R, _: ExchangeId, _: &Request<'_>, _: RequestBody) {
-        unreachable!("no handshake ends here");
-    }
-}
-
-impl Prepared for Shakes {}
-
-/// No server is there for a whole ClientHello.
-#[derive(Debug)]
-struct NoServer;
-
-impl ChooseTls for NoServer {
-    fn choose(&self, _: LocalAddress, _: &Hello, _: &Turn) -> Option<ChosenTls> {
-        unreachable!("no ClientHello is whole")
-    }
-}
-
-/// Clients that send their ClientHello byte by byte keep nobody out for long where all places are taken, and
-/// keep theirs where there are others.
-#[test]
-fn handshakes_that_do_not_end_give_way() {
-    for (most, stay) in [(8, false), (9, false), (10, true)] {
-        let mut config = Config::respond(Respond::Text(String::new()));
-        config.limits.connections = most;
-        let opening = HttpOpening { tls: Some(Rc::new(NoServer)), ..HttpOpening::default() };
-        let mut world = World::speaking(config, Shakes, Listeners::everywhere(Speaks::Http(opening)));
-        let all: Vec<_> = (0..8).map(|_| world.open()).collect();
-        for byte in [22, 3, 1, 2, 0, 1] {
-            all.iter().for_each(|id| world.send(*id, [byte]));
-            world.advance(Duration::from_millis(490));
-        }
-        assert!(all.iter().all(|id| world.is_open(*id)), "they have only begun");
-        for _ in 0..4 {
-            world.advance(Duration::from_millis(300));
-            world.turn();
-        }
-        let open = all.iter().filter(|id| world.is_open(**id)).count();
-        assert_eq!(open, if stay { 8 } else { 0 }, "of {most}");
-    }
-}
-
-/// The same of heads: they are told 408, and the connection makes room from then on.
+/// Clients that send their heads byte by byte keep nobody out for long where all places are taken, and keep
+/// theirs where there are others: they are told 408, and the connection makes room from then on.
 #[test]
 fn heads_that_do_not_end_give_way() {
     for (most, stay) in [(8, false), (10, true)] {

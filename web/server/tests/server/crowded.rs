@@ -7,7 +7,7 @@ use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
     Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, HttpOpening, Intake, Listeners,
-    Prepared, Replies, Reply, ReplyEnd, RequestBody, Speaks, Stop, UpstreamAddress,
+    Prepared, Replies, Reply, ReplyEnd, RequestBody, Speaks, Stop, UpstreamAddress, UpstreamHandler,
 };
 use server::{Config, Respond};
 
@@ -79,6 +79,8 @@ impl Handler for Holds {
         self.gone += 1;
     }
 }
+
+impl UpstreamHandler for Holds {}
 
 impl Prepared for Holds {}
 

@@ -8,7 +8,7 @@ use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
 use server::exchange::{
     Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, MethodRules, Piece, Prepared,
-    Replies, Reply, ReplyEnd, RequestBody, Stop,
+    Replies, Reply, ReplyEnd, RequestBody, Stop, UpstreamHandler,
 };
 use std::collections::HashMap;
 
@@ -97,6 +97,8 @@ impl Handler for Echo {
         self.gone.push(mark);
     }
 }
+
+impl UpstreamHandler for Echo {}
 
 impl Prepared for Echo {}
 
@@ -265,6 +267,8 @@ impl Handler for Reads {
     }
 }
 
+impl UpstreamHandler for Reads {}
+
 impl Prepared for Reads {}
 
 fn reading(most: Option<u64>) -> World<Reads> {
@@ -407,6 +411,8 @@ impl Handler for Late {
         }
     }
 }
+
+impl UpstreamHandler for Late {}
 
 impl Prepared for Late {}
 

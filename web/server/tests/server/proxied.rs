@@ -6,6 +6,7 @@ use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
     ExchangeId, Handler, HttpOpening, Listeners, LocalAddress, Piece, Prepared, Replies, Reply, RequestBody, Speaks,
+    UpstreamHandler,
 };
 use server::{Config, Respond};
 
@@ -23,6 +24,8 @@ impl Handler for Behind {
         replies.reply(id, request, &reply, &[Piece::Bytes(text.as_bytes())]);
     }
 }
+
+impl UpstreamHandler for Behind {}
 
 impl Prepared for Behind {}
 

@@ -1,15 +1,20 @@
-//! Handshakes whose last step is put off to another turn.
+//! Handshakes whose last step is put off to another turn, and those that never end.
 
 use crate::support::World;
 use crate::support::page::answer_page;
 use app::{App, ConnId, Net};
-use exchange::{ExchangeId, Handler, Listeners, Prepared, Replies, RequestBody, Speaks};
-use handshake::{ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connector, Groups, Identity};
+use core::time::Duration;
+use exchange::{
+    ChooseTls, ChosenTls, ExchangeId, Handler, HttpOpening, Listeners, LocalAddress, Prepared, Replies, RequestBody,
+    Speaks, Turn, UpstreamHandler,
+};
+use handshake::{ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connector, Groups, Hello, Identity};
 use handshake::{ServerRules, ServerTls, Sought, Suites, TicketKeys};
 use semantics::{Request, Status};
 use server::exchange;
 use server::{Config, Respond};
 use std::process::Command;
+use std::rc::Rc;
 use std::sync::Arc;
 use x509::{read_certificates, read_key};
 
@@ -21,6 +26,8 @@ impl Handler for Nothing {
         answer_page(replies, id, request, Status::NOT_FOUND);
     }
 }
+
+impl UpstreamHandler for Nothing {}
 
 impl Prepared for Nothing {}
 
@@ -109,4 +116,38 @@ fn what_is_said_last_waits_for_the_answer_to_what_came_with_it() {
     let got = world.got(put_off);
     let answer = got.windows(12).position(|some| some == b"HTTP/1.1 404");
     assert_eq!(answer, Some(tickets), "behind the tickets");
+}
+
+/// No server is there for a whole ClientHello.
+#[derive(Debug)]
+struct NoServer;
+
+impl ChooseTls for NoServer {
+    fn choose(&self, _: LocalAddress, _: &Hello, _: &Turn) -> Option<ChosenTls> {
+        unreachable!("no ClientHello is whole")
+    }
+}
+
+/// Clients that send their ClientHello byte by byte keep nobody out for long where all places are taken, and
+/// keep theirs where there are others.
+#[test]
+fn handshakes_that_do_not_end_give_way() {
+    for (most, stay) in [(8, false), (9, false), (10, true)] {
+        let mut config = Config::respond(Respond::Text(String::new()));
+        config.limits.connections = most;
+        let opening = HttpOpening { tls: Some(Rc::new(NoServer)), ..HttpOpening::default() };
+        let mut world = World::speaking(config, Nothing, Listeners::everywhere(Speaks::Http(opening)));
+        let all: Vec<_> = (0..8).map(|_| world.open()).collect();
+        for byte in [22, 3, 1, 2, 0, 1] {
+            all.iter().for_each(|id| world.send(*id, [byte]));
+            world.advance(Duration::from_millis(490));
+        }
+        assert!(all.iter().all(|id| world.is_open(*id)), "they have only begun");
+        for _ in 0..4 {
+            world.advance(Duration::from_millis(300));
+            world.turn();
+        }
+        let open = all.iter().filter(|id| world.is_open(**id)).count();
+        assert_eq!(open, if stay { 8 } else { 0 }, "of {most}");
+    }
 }

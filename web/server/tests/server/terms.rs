@@ -5,7 +5,8 @@ use app::{App as _, ConnId};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    ExchangeId, ExchangeSettings, Handler, HttpOpening, Listeners, Piece, Prepared, Replies, Reply, RequestBody, Speaks,
+    ExchangeId, ExchangeSettings, Handler, HttpOpening, Listeners, Piece, Prepared, Replies, Reply, RequestBody,
+    Speaks, UpstreamHandler,
 };
 use server::{Config, ExchangeTerms, HeadTerms, Respond};
 
@@ -26,6 +27,8 @@ impl Handler for Told {
         replies.reply(id, request, &reply, &[Piece::Bytes(body)]);
     }
 }
+
+impl UpstreamHandler for Told {}
 
 impl Prepared for Told {}
 

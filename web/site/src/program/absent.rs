@@ -3,7 +3,9 @@
 
 use crate::ConfigError;
 use core::net::SocketAddr;
-use exchange::{ExchangeId, Handler, HeadWriter, Listeners, Prepared, Replies, RequestBody, UpstreamId};
+use exchange::{
+    ExchangeId, Handler, HeadWriter, Listeners, Prepared, Replies, RequestBody, UpstreamHandler, UpstreamId,
+};
 use files::{Directory, FileLimits, Files};
 use latency::SeriesBoard;
 use semantics::Request;
@@ -138,5 +140,7 @@ impl Handler for Engine {
         match self.0 {}
     }
 }
+
+impl UpstreamHandler for Engine {}
 
 impl Prepared for Engine {}

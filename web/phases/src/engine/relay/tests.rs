@@ -12,7 +12,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 use exchange::{
     About, ExchangeId, ExchangePlace, ExchangeSettings, Gone, Handler, HeadWriter, Names, Piece, Ready, Replies, Reply,
-    ReplyEnd, ReplyFlow, RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
+    ReplyEnd, ReplyFlow, RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamHandler, UpstreamId,
+    Upstreams,
 };
 use features::Value;
 use files::{Directory, FileLimits, ReaderKind};
