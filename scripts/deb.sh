@@ -31,9 +31,12 @@ chmod 755 "$tree"
 DESTDIR=$tree PREFIX=/usr "$here/scripts/install.sh" "$program" >/dev/null
 tools=$(dirname "$program")/nearside-tools
 cluster=$(dirname "$program")/nearside-cluster
-[ -x "$cluster" ] || { echo "deb: $cluster is missing: make build" >&2; exit 1; }
+library=$(dirname "$program")/libnearside_preload.so
+for one in "$cluster" "$library"; do
+    [ -e "$one" ] || { echo "deb: $one is missing: make build" >&2; exit 1; }
+done
 strip --strip-unneeded "$tree/usr/bin/nearside" "$tree/usr/lib/nearside/nearside-tools" \
-    "$tree/usr/lib/nearside/nearside-cluster"
+    "$tree/usr/lib/nearside/nearside-cluster" "$tree/usr/lib/nearside/libnearside_preload.so"
 # Where Debian 12 has units.
 mkdir -p "$tree/lib"
 mv "$tree/usr/lib/systemd" "$tree/lib/systemd"
@@ -58,11 +61,12 @@ gzip -9n "$doc/changelog" "$tree"/usr/share/man/man1/*.1
 
 # The packages that have the libraries, and the C library that has what is asked of
 # it.
-depends=$(ldd "$program" "$tools" "$cluster" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | while read -r library; do
-    real=$(readlink -f "$library")
-    { dpkg -S "$library" || dpkg -S "$real" || dpkg -S "${real#/usr}"; } 2>/dev/null | head -n 1 | cut -d : -f 1
+needed=$(ldd "$program" "$tools" "$cluster" "$library" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u)
+depends=$(for one in $needed; do
+    real=$(readlink -f "$one")
+    { dpkg -S "$one" || dpkg -S "$real" || dpkg -S "${real#/usr}"; } 2>/dev/null | head -n 1 | cut -d : -f 1
 done | sort -u)
-libc=$(readelf -W --dyn-syms "$program" "$tools" "$cluster" |
+libc=$(readelf -W --dyn-syms "$program" "$tools" "$cluster" "$library" |
     sed -n 's/.*@GLIBC_\([0-9.]*\).*/\1/p' | sort -uV | tail -n 1)
 list=""
 for package in $depends; do

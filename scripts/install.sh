@@ -3,8 +3,8 @@
 # documents, the schema of sites, alerts and the dashboard below $PREFIX (/usr/local), in
 # $DESTDIR if that is set; or removes them.
 #
-# nearside-tools and nearside-cluster lie beside the program that is named; people call
-# nearside alone, which finds the others below lib.
+# nearside-tools, nearside-cluster and libnearside_preload.so lie beside the program that is
+# named; people call nearside alone, which finds the others below lib.
 #
 #   scripts/install.sh target/release/nearside
 #   scripts/install.sh --remove
@@ -24,7 +24,7 @@ share=$to/share/nearside
 
 if [ "${1:-}" = --remove ]; then
     # What is named nearside there is ours.
-    rm -f "$bin/nearside" "$lib/nearside-tools" "$lib/nearside-cluster"
+    rm -f "$bin/nearside" "$lib/nearside-tools" "$lib/nearside-cluster" "$lib/libnearside_preload.so"
     rm -f "$man/nearside.1" "$man"/nearside-*.1 "$bash/nearside" "$zsh/_nearside" \
         "$fish/nearside.fish" "$units/nearside.service" "$units/nearside.socket" \
         "$units/nearside-link@.service" "$units/nearside-nginx.service"
@@ -42,6 +42,11 @@ lie="nearside-tools nearside-cluster"
     echo "$beside/nearside-cluster is not built: nearside cluster is left out" >&2
     lie=nearside-tools
 }
+library=libnearside_preload.so
+[ -e "$beside/$library" ] || {
+    echo "$beside/$library is not built: nearside run is left out" >&2
+    library=
+}
 mkdir -p "$bin" "$lib" "$man" "$bash" "$zsh" "$fish" "$units" \
     "$doc/docs" "$doc/examples" "$share/alerts" "$share/dashboard" || {
     echo "cannot write below $to: try sudo make install, or make install PREFIX=\$HOME/.local" >&2
@@ -52,6 +57,11 @@ for one in $lie; do
     install -m 755 "$beside/$one" "$lib/.$one.new"
     mv -f "$lib/.$one.new" "$lib/$one"
 done
+# Nobody runs it, and programs that have it keep the one that they have.
+if [ -n "$library" ]; then
+    install -m 644 "$beside/$library" "$lib/.$library.new"
+    mv -f "$lib/.$library.new" "$lib/$library"
+fi
 install -m 755 "$program" "$bin/.nearside.new"
 mv -f "$bin/.nearside.new" "$bin/nearside"
 "$program" man "$man" >/dev/null

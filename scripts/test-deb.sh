@@ -83,7 +83,8 @@ nearside load --help | grep -q warmup || fail "the tools are not found"
 if command -v nearside-tools >/dev/null; then fail "the tools are a command of their own"; fi
 nearside cluster --version >/dev/null || fail "nearside cluster: $(nearside cluster --version 2>&1)"
 for file in doc/nearside/README.md doc/nearside/CHANGELOG.md doc/nearside/docs/site.md \
-    doc/nearside/examples/alias.conf nearside/alerts/nearside.rules.yml nearside/dashboard/nearside.json; do
+    doc/nearside/examples/alias.conf doc/nearside/examples/nginx-on-our-stack.conf \
+    nearside/alerts/nearside.rules.yml nearside/dashboard/nearside.json; do
     # Images of containers keep documents out.
     grep -rqs "path-exclude.*/usr/share/doc" /etc/dpkg && [ "${file#doc/}" != "$file" ] && continue
     [ -s "/usr/share/$file" ] || fail "no /usr/share/$file"
@@ -104,7 +105,9 @@ if command -v systemctl >/dev/null 2>&1 && [ -s /usr/share/doc/nearside/examples
     step "the name nginx.service, on request"
     drop_ins=/etc/systemd/system/nearside-nginx.service.d
     [ ! -e $alias ] || fail "the name was taken without being asked for"
-    install -D -m 644 -t $drop_ins /usr/share/doc/nearside/examples/*.conf
+    for example in alias metrics; do
+        install -D -m 644 -t $drop_ins /usr/share/doc/nearside/examples/$example.conf
+    done
     systemctl enable nearside-nginx 2>/tmp/said || fail "$(cat /tmp/said)"
     [ "$(basename "$(readlink $alias)")" = nearside-nginx.service ] || fail "no alias: $(ls -l /etc/systemd/system)"
     # It says that the two exclude each other no more, being one.
@@ -115,6 +118,24 @@ if command -v systemctl >/dev/null 2>&1 && [ -s /usr/share/doc/nearside/examples
     [ ! -h $alias ] || fail "the name is not given back"
     # As an operator has it who forgets that.
     systemctl enable nearside-nginx nearside.service nearside-link@lo.service 2>/tmp/said || fail "$(cat /tmp/said)"
+fi
+
+if command -v nginx >/dev/null 2>&1 && command -v curl >/dev/null 2>&1 && [ -c /dev/net/tun ]; then
+    step "nginx, as it is, on our stack, by the library that is installed"
+    mkdir -p /tmp/ours
+    cat >/tmp/ours/nginx.conf <<'CONF'
+daemon off; user root; pid /tmp/ours/pid; error_log /tmp/ours/error.log;
+events {}
+http { access_log off; server { listen 80; return 200 "on our stack\n"; } }
+CONF
+    nearside run --link tap:near9,addr=10.9.9.1/24 --addr 10.9.9.2/24 -- \
+        nginx -c /tmp/ours/nginx.conf 2>/tmp/ours/run.log &
+    keeper=$!
+    until_true curl -sf --max-time 5 http://10.9.9.2/
+    [ "$(curl -sf http://10.9.9.2/)" = "on our stack" ] || fail "nginx on our stack: $(cat /tmp/ours/run.log)"
+    nearside status $keeper --json | grep -q '"program' || fail "status of nginx on our stack"
+    kill -QUIT $keeper
+    wait $keeper || fail "nginx on our stack ended with $?: $(cat /tmp/ours/run.log)"
 fi
 
 step "serves /srv/www by its settings, as its user"

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use say::Failure;
+use say::manager::{self, NotifyState};
 use seats::{Ask, CHANNEL, ENDS_LOST, TERMS, Terms};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -70,6 +71,7 @@ pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<Exi
         child,
         ended: None,
         undertaker: None,
+        service: Service::Starts,
         said: HashSet::new(),
         plan,
         library,
@@ -96,6 +98,19 @@ struct Undertaker {
     process: Child,
 }
 
+/// What a service manager knows of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Service {
+    /// Nothing yet.
+    Starts,
+    /// One of its processes has listened on our stack.
+    Listens,
+    /// One had a seat after that, so that its clients are served.
+    Serves,
+    /// It has ended.
+    Ends,
+}
+
 struct Keeper<'a> {
     seats: Seats,
     orders: Orders,
@@ -107,6 +122,7 @@ struct Keeper<'a> {
     child: Child,
     ended: Option<Ended>,
     undertaker: Option<Undertaker>,
+    service: Service,
     /// What was said once.
     said: HashSet<String>,
     plan: &'a RunPlan,
@@ -168,7 +184,23 @@ impl Keeper<'_> {
         if self.undertaker.is_none() && self.seats.has_lost(now) {
             self.start_undertaker();
         }
-        Ok(self.goes_on(now))
+        let goes_on = self.goes_on(now);
+        self.tell_manager(goes_on);
+        Ok(goes_on)
+    }
+
+    /// Tells the service manager when clients of the program are served, and when it has ended.
+    fn tell_manager(&mut self, goes_on: bool) {
+        if self.service == Service::Listens && self.seats.has_workers() {
+            self.service = Service::Serves;
+            manager::tell(&[NotifyState::Ready, NotifyState::Status("the program serves on our stack")]);
+        }
+        let is_ended = self.ended.is_some() && self.channel.is_none() || !goes_on;
+        if is_ended && self.service != Service::Ends {
+            self.service = Service::Ends;
+            let status = if goes_on { "the program has ended; its peers take what it has written" } else { "ended" };
+            manager::tell(&[NotifyState::Stopping, NotifyState::Status(status)]);
+        }
     }
 
     /// Takes all that was asked on a channel so far. Whether anybody has its other end.
@@ -203,6 +235,9 @@ impl Keeper<'_> {
                 }
                 (Ask::InTheWay(seat), _) => self.seats.on_in_the_way(seat),
                 (Ask::Listening, Some(listener)) => {
+                    if self.service == Service::Starts {
+                        self.service = Service::Listens;
+                    }
                     if let Err(why) = self.listeners.watch(&listener) {
                         say::warning(format_args!("who connects to a listener at this host is not reset: {why}"));
                     }

@@ -17,6 +17,8 @@
 //! Where systemd's journal reads them, which has the time itself, they begin with
 //! the priority (`<4>` for a warning, sd-daemon(3)).
 
+pub mod manager;
+
 use core::error::Error;
 use core::fmt::Display;
 use core::time::Duration;

@@ -181,7 +181,7 @@ impl Parent {
     /// Starts the first child.
     fn begin(&mut self) -> Result<(), Failure> {
         // Where nobody is told who is to be signalled, nobody need prove it.
-        if systemd::is_there() {
+        if say::manager::is_there() {
             match Followers::new() {
                 Ok(followers) => self.followers = followers,
                 Err(why) => say::warning(format_args!(
@@ -312,7 +312,7 @@ impl Parent {
                 // Of a child of this parent the next to say that it is ready tells. Else
                 // somebody started it by hand, with a parent of its own or none.
                 let ours = pid == std::process::id() || self.children.iter().any(|child| child.pid == pid);
-                if !ours && systemd::is_there() {
+                if !ours && say::manager::is_there() {
                     self.followers.on_claim(pid, now);
                 }
             }

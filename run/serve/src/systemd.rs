@@ -5,13 +5,11 @@ use super::ward::{self, FromChild};
 use core::net::SocketAddr as InetAddr;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname, sockopt};
 use say::Failure;
-use sd_notify::NotifyState;
+use say::manager::{NotifyState, tell};
 use sockets::Endpoint;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -155,11 +153,6 @@ pub fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("finishing responses under way")]);
 }
 
-/// Whether anybody is told.
-pub fn is_there() -> bool {
-    std::env::var_os("NOTIFY_SOCKET").is_some()
-}
-
 /// How often [`alive`] is to be said; `None` if nobody listens.
 pub fn watchdog() -> Option<Duration> {
     // Twice in the time allowed, as sd_watchdog_enabled(3) advises.
@@ -172,32 +165,6 @@ pub fn alive() {
         return;
     }
     tell(&[NotifyState::Watchdog]);
-}
-
-/// How long the service manager may take to make room for what it is told: nobody else
-/// is served by the thread that tells it.
-const ROOM: Duration = Duration::from_secs(1);
-
-fn tell(states: &[NotifyState<'_>]) {
-    let Some(at) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let address = match at.as_bytes() {
-        [b'/', ..] => SocketAddr::from_pathname(&at),
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
-        // A virtual machine's.
-        _ => return warn(sd_notify::notify(states)),
-    };
-    let text: String = states.iter().map(|state| format!("{state}\n")).collect();
-    warn(address.and_then(|address| {
-        let socket = UnixDatagram::unbound()?;
-        socket.set_write_timeout(Some(ROOM))?;
-        socket.send_to_addr(text.as_bytes(), &address).map(drop)
-    }));
-}
-
-fn warn(told: std::io::Result<()>) {
-    if let Err(why) = told {
-        say::warning(format_args!("systemd cannot be told: {why}"));
-    }
 }
 
 #[cfg(test)]

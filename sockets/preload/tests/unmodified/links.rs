@@ -19,7 +19,8 @@ macro_rules! over {
 over! {
     /// A TAP device.
     tap: Over::Tap => {
-        serves: nginx_serves_as_it_is, a_slow_reader_gets_all, files_are_sent_by_threads, a_worker_that_is_killed_is_replaced,
+        serves: nginx_serves_as_it_is, a_service_manager_is_told, a_slow_reader_gets_all, files_are_sent_by_threads,
+            a_worker_that_is_killed_is_replaced,
             nginx_reloads_and_changes_its_binary, the_kernel_has_the_port_and_nobody_behind_it,
             nginx_passes_requests_on;
         paces: a_worker_that_polls_takes_its_core_and_hears_signals, a_worker_sleeps_by_the_clock,

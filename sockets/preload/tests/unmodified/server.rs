@@ -51,12 +51,21 @@ impl Server {
 
     /// The same with options of `nearside run`.
     pub fn start_with(over: Over, test: &str, options: &[&str]) -> Self {
+        Self::start_below(over, test, options, None)
+    }
+
+    /// The same for a service manager, that hears of it at this socket.
+    pub fn start_as_service(over: Over, test: &str, manager: &Path) -> Self {
+        Self::start_below(over, test, &[], Some(manager))
+    }
+
+    fn start_below(over: Over, test: &str, options: &[&str], manager: Option<&Path>) -> Self {
         let name = match over {
             Over::Tap => "tap".to_owned(),
             Over::Xdp { queues } => format!("xdp{queues}"),
         };
         let folder = scratch(&format!("run-{test}-{name}"));
-        let mut this = Self::start_in(folder, over.prepare(), 1, options);
+        let mut this = Self::start_in(folder, over.prepare(), 1, options, manager);
         this.keeper.wait_until_open("10.9.0.2:80");
         wait_for("nginx's pid file", || this.master().is_some());
         this
@@ -66,12 +75,12 @@ impl Server {
     pub fn start_over_memif(test: &str, workers: usize) -> Self {
         let folder = scratch(&format!("run-{test}-memif"));
         let link = format!("memif:{}", folder.join("link").display());
-        let this = Self::start_in(folder, &link, workers, &[]);
+        let this = Self::start_in(folder, &link, workers, &[], None);
         wait_for("nginx's pid file", || this.master().is_some());
         this
     }
 
-    fn start_in(folder: PathBuf, link: &str, workers: usize, options: &[&str]) -> Self {
+    fn start_in(folder: PathBuf, link: &str, workers: usize, options: &[&str], manager: Option<&Path>) -> Self {
         fs::create_dir_all(folder.join("html")).unwrap();
         let large: Vec<u8> = (0..LARGE).map(|at| (at * 7 / 3) as u8).collect();
         fs::write(folder.join("html/large"), large).unwrap();
@@ -85,6 +94,9 @@ impl Server {
         }
         let mut command = Nearside::command(["run", "--link", link, "--addr", "10.9.0.2/24"]);
         command.args(options).arg("--library").arg(library()).arg("--").args(nginx(&folder));
+        if let Some(manager) = manager {
+            command.env("NOTIFY_SOCKET", manager);
+        }
         Self { keeper: Running::start(&mut command), folder }
     }
 

@@ -1,11 +1,12 @@
 //! One worker at a time: files, slow readers, reloads, other servers that it asks.
 
 use crate::server::{CURL, LARGE, NGINX, Over, Server, get, is_followed, send, worker};
-use interop::{in_namespace, output, wait_for};
+use interop::{in_namespace, output, scratch, wait_for};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -41,6 +42,36 @@ pub fn a_slow_reader_gets_all(over: Over) {
         slow.read_to_end(&mut got).unwrap();
         let body = got.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
         assert!(got[body..] == fs::read(server.folder.join("html/large")).unwrap());
+    });
+}
+
+/// A service manager hears when clients are served, not before; and when the program has ended.
+pub fn a_service_manager_is_told(over: Over) {
+    in_namespace(&[NGINX, CURL], move || {
+        let folder = scratch("run-manager");
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("notify");
+        let _ = fs::remove_file(&path);
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let told = || {
+            let mut message = [0; 4_096];
+            let len = socket.recv(&mut message).expect("a message");
+            String::from_utf8_lossy(&message[..len]).into_owned()
+        };
+        let mut server = Server::start_as_service(over, "manager", &path);
+        let ready = told();
+        assert!(ready.starts_with("READY=1\n"), "{ready}");
+        // Workers that follow are no news.
+        let old = worker();
+        server.command("reload");
+        wait_for("another worker", || is_followed(old));
+        server.command("quit");
+        let stopping = told();
+        assert!(stopping.starts_with("STOPPING=1\n"), "{stopping}");
+        server.ended();
+        socket.set_nonblocking(true).unwrap();
+        assert!(socket.recv(&mut [0; 1]).is_err(), "each is said once");
     });
 }
 

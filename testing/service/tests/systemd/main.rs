@@ -147,6 +147,35 @@ fn the_unit_files_are_what_systemd_and_the_program_take() {
     }
 }
 
+/// nginx's unit is one that `nearside run` fits into, by the drop-in that is among the examples.
+#[test]
+fn the_unit_of_nginx_takes_the_example_of_its_life_on_our_stack() {
+    let folder = scratch("unmodified");
+    let _ = fs::remove_dir_all(&folder);
+    let drop_ins = folder.join("nginx.service.d");
+    fs::create_dir_all(&drop_ins).unwrap();
+    let text = fs::read_to_string(units().join("examples/nginx-on-our-stack.conf")).unwrap();
+    let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/nearside ")).unwrap();
+    let (start, nginx) = start.split_once(" -- ").unwrap();
+    let help = Nearside::command(start.split(' ').chain(["--help"])).output().unwrap();
+    assert!(help.status.success(), "{}", String::from_utf8_lossy(&help.stderr));
+    let text = text.replace("/usr/bin/nearside", &program().display().to_string());
+    fs::write(drop_ins.join("ours.conf"), text.replace(nginx, "/bin/true")).unwrap();
+    // As Debian's package has it.
+    let unit = "[Service]\nType=forking\nPIDFile=/run/nginx.pid\nExecStart=/bin/true -g 'daemon on;'\n\
+                ExecReload=/bin/true -s reload\nExecStop=-/bin/true\nTimeoutStopSec=5\nKillMode=mixed\n";
+    fs::write(folder.join("nginx.service"), unit).unwrap();
+    let verify =
+        Command::new("systemd-analyze").args(["verify", "--man=no", "./nginx.service"]).current_dir(&folder).output();
+    match verify {
+        Ok(verify) => {
+            let said = String::from_utf8_lossy(&verify.stderr).into_owned();
+            assert!(verify.status.success() && !said.contains("nginx"), "{said}");
+        }
+        Err(why) => println!("systemd-analyze is not here ({why}): the unit was read, not verified"),
+    }
+}
+
 /// The name of nginx's unit is ours where an operator asks for it, by the drop-in that is
 /// among the examples, and nginx's again afterwards.
 #[test]
