@@ -38,7 +38,7 @@ mod samples;
 mod series;
 mod shared;
 
-pub use place::{living, living_of_user, squatted, usual_folder, usual_folders, usual_path};
+pub use place::{living, living_of_user, squatted, usual_folder, usual_folders, usual_name, usual_path};
 pub use reader::{NamedSeries, Note, Reader, SiloSnapshot, Snapshot};
 pub use samples::{SampleShape, Samples};
 pub use series::{SeriesArea, SeriesShape, SiloWords};

@@ -165,7 +165,32 @@ fn check(folder: &Path, uid: u32) -> io::Result<()> {
 /// # Errors
 /// As [`usual_folder`].
 pub fn usual_path() -> io::Result<PathBuf> {
-    Ok(usual_folder()?.join(format!("{}.{EXTENSION}", std::process::id())))
+    Ok(usual_folder()?.join(usual_name(std::process::id())))
+}
+
+/// What the page of a process of this PID namespace is called in the usual folder: by its number
+/// and the namespace's, for processes of several namespaces that share a folder (containers, and
+/// their host) may have one number.
+#[must_use]
+pub fn usual_name(process: u32) -> String {
+    match namespace() {
+        Some(namespace) => format!("{process}-{namespace}.{EXTENSION}"),
+        None => format!("{process}.{EXTENSION}"),
+    }
+}
+
+/// This process's PID namespace, by its number (namespaces(7)).
+fn namespace() -> Option<u64> {
+    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
+}
+
+/// Whether a page has the [usual name](usual_name) that processes of another PID namespace give theirs:
+/// whether they live cannot be seen from here.
+fn is_of_another_namespace(path: &Path) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let name = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.split_once('-'));
+    let of = name.and_then(|(process, namespace)| number(process).and(number(namespace)));
+    of.is_some() && of != namespace()
 }
 
 /// The pages of this user's living processes, in [`usual_folders`].
@@ -181,7 +206,8 @@ pub fn living_of_user() -> io::Result<Vec<Reader>> {
 }
 
 /// The pages of living processes in `folder`, in the order of their paths.
-/// Pages of dead processes are removed.
+/// Pages of dead processes are removed; those that processes of another PID namespace have
+/// put there, which look dead from here, are left alone.
 ///
 /// # Errors
 /// If the folder cannot be read.
@@ -189,7 +215,7 @@ pub fn living(folder: &Path) -> io::Result<Vec<Reader>> {
     let mut living = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_none_or(|e| e != EXTENSION) {
+        if path.extension().is_none_or(|e| e != EXTENSION) || is_of_another_namespace(&path) {
             continue;
         }
         // A page may go away at any moment, and a foreign file is not ours

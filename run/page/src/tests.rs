@@ -124,6 +124,25 @@ fn living_pages_are_listed_and_dead_ones_swept() {
     assert!(!dead.exists() && folder.file("3.page").exists() && folder.file("other").exists());
 }
 
+/// Processes of another PID namespace that share the folder look dead from here, and have pages by
+/// numbers that are taken here, too.
+#[test]
+fn pages_of_other_namespaces_are_left_alone() {
+    let folder = Folder::new("namespaces");
+    let own = folder.file(&usual_name(7));
+    let (_page, _writers) = create(&own, 1).unwrap();
+    let mut bytes = fs::read(&own).unwrap();
+    bytes[24] ^= 0xff;
+    let (theirs, dead) = (folder.file("7-1.page"), folder.file(&usual_name(8)));
+    fs::write(&theirs, &bytes).unwrap();
+    fs::write(&dead, &bytes).unwrap();
+    std::os::unix::fs::symlink("/proc/4194305/fd/3", folder.file("9-1.page")).unwrap();
+    assert_ne!(own, theirs);
+    assert_eq!(living(&folder.0).unwrap().len(), 1);
+    assert!(theirs.exists() && folder.file("9-1.page").is_symlink());
+    assert!(!dead.exists(), "this namespace's are swept");
+}
+
 #[test]
 fn a_file_that_is_no_page_is_refused_and_kept() {
     let folder = Folder::new("foreign");

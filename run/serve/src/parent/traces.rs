@@ -3,7 +3,7 @@
 use super::super::supervisor::restart_of;
 use super::super::takeover::usual_control;
 use crate::plan::{Control, Listen, ServePath, ServePlan};
-use page::{Reader, usual_folder};
+use page::{Reader, usual_folder, usual_name};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use sockets::Endpoint;
@@ -20,7 +20,7 @@ pub fn remove_of(plan: &ServePlan, pid: u32) {
         ServePath::Kernel(kernel) => kernel.status_page.clone(),
         ServePath::Link { host, .. } => host.status_page.clone(),
     };
-    let usual = usual_folder().map(|folder| folder.join(format!("{pid}.page"))).ok();
+    let usual = usual_folder().map(|folder| folder.join(usual_name(pid))).ok();
     for page in [usual, own].into_iter().flatten() {
         if Reader::open(&page).is_ok_and(|reader| reader.pid() == pid) {
             let _ = std::fs::remove_file(&page);
