@@ -3,6 +3,7 @@
 use crate::exposition::{Exposition, MEDIA_TYPE};
 use crate::lifecycle::{Lifecycle, Readiness};
 use crate::listener::{Answer, Clients, Endpoint};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
 use rustix::event::{EventfdFlags, eventfd};
@@ -34,6 +35,8 @@ pub fn answer_at(endpoint: Endpoint, mut answer: impl FnMut(&str) -> Answer + Se
 #[derive(Debug)]
 pub struct Server {
     lifecycle: Arc<Lifecycle>,
+    /// Another process tells in the place of this one, or nobody does: whatever stage was reached before.
+    leaves: Arc<AtomicBool>,
     wake: Arc<OwnedFd>,
     /// What is listened by, for a successor, until one serves.
     shared: Option<OwnedFd>,
@@ -48,16 +51,16 @@ impl Server {
     pub fn start(endpoint: Endpoint, exposition: Exposition, lifecycle: Arc<Lifecycle>) -> io::Result<Self> {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let shared = endpoint.shared().ok();
-        let (stages, woken) = (Arc::clone(&lifecycle), Arc::clone(&wake));
+        let leaves = Arc::new(AtomicBool::new(false));
+        let (stages, woken, left) = (Arc::clone(&lifecycle), Arc::clone(&wake), Arc::clone(&leaves));
         let mut told = Told { exposition, last: None };
         let mut clients = Clients::new(endpoint);
         let thread = thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let mut answer = |path: &str| told.answer(path);
             loop {
-                let stage = stages.stage();
-                if stage == Readiness::Followed {
+                if left.load(Ordering::Acquire) {
                     clients.close(&mut answer);
-                } else if stage >= Readiness::Serving
+                } else if stages.stage() >= Readiness::Serving
                     && let Err(why) = clients.listen()
                 {
                     say::error(format_args!("metrics are not to be had: {why}"));
@@ -70,7 +73,7 @@ impl Server {
                 let _ = rustix::io::read(&*woken, &mut [0; 8]);
             }
         })?;
-        Ok(Self { lifecycle, wake, shared, thread })
+        Ok(Self { lifecycle, leaves, wake, shared, thread })
     }
 
     /// What is listened by, for a successor.
@@ -89,6 +92,7 @@ impl Server {
     pub fn advance(&mut self, stage: Readiness) {
         if stage == Readiness::Followed {
             self.shared = None;
+            self.leaves.store(true, Ordering::Release);
         }
         self.lifecycle.advance(stage);
         // One that is full is readable.
@@ -126,5 +130,56 @@ impl Told {
                 text
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use page::{Page, SeriesShape};
+    use std::net::{SocketAddr, TcpStream};
+
+    /// One that serves, and where.
+    fn server(test: &str) -> (Server, SocketAddr) {
+        let path = std::env::temp_dir().join(format!("nearside-metrics-{test}-{}.page", std::process::id()));
+        let (page, _writers) = Page::create(&path, "serve", Duration::ZERO, &[], (1, SeriesShape::default())).unwrap();
+        let lifecycle = Arc::new(Lifecycle::default());
+        let exposition = Exposition::new(page.reader().unwrap(), Arc::clone(&lifecycle));
+        let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let address = endpoint.address();
+        let mut server = Server::start(endpoint, exposition, lifecycle).unwrap();
+        server.advance(Readiness::Serving);
+        (server, address)
+    }
+
+    /// Whether that comes, from within a minute.
+    fn comes(what: impl Fn() -> bool) -> bool {
+        (0..1_200).any(|_| {
+            what() || {
+                thread::sleep(Duration::from_millis(50));
+                false
+            }
+        })
+    }
+
+    /// A process is told to stop while it tells in the place of its successor, and ends then.
+    #[test]
+    fn who_is_told_to_stop_ends_all_the_same() {
+        let (mut server, address) = server("stop");
+        server.advance(Readiness::Stopping);
+        assert!(TcpStream::connect(address).is_ok(), "it says that it stops");
+        let end = thread::spawn(|| server.end());
+        assert!(comes(|| end.is_finished()), "it ends");
+        assert!(TcpStream::connect(address).is_err(), "nobody is there");
+    }
+
+    /// Who is followed leaves the address to the successor, whatever it is told after that.
+    #[test]
+    fn who_is_followed_and_stops_does_not_answer_for_its_successor() {
+        let (mut server, address) = server("followed");
+        server.advance(Readiness::Followed);
+        server.advance(Readiness::Stopping);
+        assert!(comes(|| TcpStream::connect(address).is_err()));
+        server.end();
     }
 }
