@@ -29,7 +29,11 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Serve(plan) => serve::serve(&plan),
         Command::Site(plan) => nginx_command::site(&plan, args::site_again),
         Command::Nginx(plan) => nginx_command::nginx(&plan, args::nginx_again),
-        Command::Run(plan) => keeper::run(&plan),
+        Command::Run(plan) => {
+            let terms = &plan.terms;
+            host::own::check_link(&terms.link, terms.addresses.iter().map(|own| own.address))?;
+            keeper::run(&plan)
+        }
         Command::Links(plan) => done(links::links(plan.json)),
         // There is a view for a screen.
         Command::Status(plan) if plan.has_screen() => Ok(other()),

@@ -1,7 +1,8 @@
 //! Addresses that our stack cannot have, because the host has them.
 
+use crate::drivers::LinkSpec;
 use crate::plan::HostPlan;
-use driver::Kernel;
+use driver::{Kernel, Role};
 use say::Failure;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -12,17 +13,31 @@ use std::path::Path;
 /// # Errors
 /// A sentence for the user, with the way out.
 pub fn check(plan: &HostPlan) -> Result<(), Failure> {
-    let beside = match plan.links.first().map(|link| link.driver.kernel()) {
-        Some(Kernel::Beside(_)) => true,
-        Some(Kernel::Opposite(_)) => false,
-        Some(Kernel::Apart) | None => return Ok(()),
-    };
-    let taken = plan.addresses.iter().map(|cidr| cidr.address).find(|ip| is_hosts(*ip));
-    let Some(ip) = taken else { return Ok(()) };
-    let instead = match beside && !plan.opens && plan.links.len() == 1 {
+    let Some(kernel) = plan.links.first().map(|link| link.driver.kernel()) else { return Ok(()) };
+    let may_be_left_out = matches!(kernel, Kernel::Beside(_)) && !plan.opens && plan.links.len() == 1;
+    let instead = match may_be_left_out {
         true => "leave --addr out, and what is served are the host's own addresses, or give one that nobody has",
         false => "give one that nobody has",
     };
+    refuse(&kernel, plan.addresses.iter().map(|cidr| cidr.address), instead)
+}
+
+/// The same of a link and addresses that are a program's, which has addresses of its own.
+///
+/// # Errors
+/// As [`check`]; what is no link is not told of here.
+pub fn check_link(link: &str, addresses: impl Iterator<Item = IpAddr>) -> Result<(), Failure> {
+    match LinkSpec::parse(link, Role::Server) {
+        Ok(link) => refuse(&link.driver.kernel(), addresses, "give one that nobody has"),
+        Err(_) => Ok(()),
+    }
+}
+
+fn refuse(kernel: &Kernel, mut addresses: impl Iterator<Item = IpAddr>, instead: &str) -> Result<(), Failure> {
+    if matches!(kernel, Kernel::Apart) {
+        return Ok(());
+    }
+    let Some(ip) = addresses.find(|ip| is_hosts(*ip)) else { return Ok(()) };
     Err(format!("--addr {ip}: the host has this address, and its kernel answers for it on this link too; {instead}")
         .into())
 }
@@ -52,8 +67,6 @@ fn may_bind_any(ip: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drivers::LinkSpec;
-    use driver::Role;
 
     fn refused(link: &str, address: &str) -> Option<String> {
         let link = LinkSpec::parse(link, Role::Server).unwrap();
@@ -70,6 +83,8 @@ mod tests {
         let tap = refused("tap:near0", of_host).expect("refused");
         assert!(!tap.contains("leave --addr out"), "{tap}");
         assert_eq!(refused("memif:near0", of_host), None);
+        let of_program = |link: &str| check_link(link, ["127.0.0.1".parse().unwrap()].into_iter()).err();
+        assert!(of_program("tap:near0").is_some() && of_program("memif:near0").is_none());
         // TEST-NET-3 (RFC 5737).
         assert_eq!(refused("af_xdp:near0", "203.0.113.77/24"), None);
     }

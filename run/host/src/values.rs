@@ -56,6 +56,26 @@ impl Cidr {
     }
 }
 
+/// Whether these can be the gateways of a host with those addresses: each in a subnet of them, no address of
+/// its own, and one for each family.
+///
+/// # Errors
+/// What makes no sense; for people.
+pub fn check_gateways(addresses: &[Cidr], gateways: &[IpAddr]) -> Result<(), String> {
+    for (index, gateway) in gateways.iter().enumerate() {
+        if !addresses.iter().any(|ours| ours.contains(*gateway)) {
+            return Err(format!("the gateway {gateway} is in no subnet of --addr"));
+        }
+        if addresses.iter().any(|ours| ours.address == *gateway) {
+            return Err(format!("the gateway {gateway} is our own address (--addr)"));
+        }
+        if gateways[..index].iter().any(|other| other.is_ipv4() == gateway.is_ipv4()) {
+            return Err("there is more than one gateway of the same family".to_owned());
+        }
+    }
+    Ok(())
+}
+
 impl FromStr for Cidr {
     type Err = BadValue;
 

@@ -4,12 +4,12 @@ use crate::RunPlan;
 use crate::listeners::Listeners;
 use crate::orders::{Order, Orders};
 use crate::processes::Processes;
-use crate::seated::Seats;
+use crate::seated::{Seats, descriptors};
 use core::time::Duration;
 use cpu::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Signal, WaitOptions, getrlimit, kill_process, wait};
 use say::Failure;
 use say::manager::{self, NotifyState};
 use seats::{Ask, CHANNEL, ENDS_LOST, TERMS, Terms};
@@ -51,7 +51,11 @@ pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<Exi
                 "memory that processes share counts as a file, and this process may write none so long (ulimit -f)";
             return Failure::from(format!("{why}: {hint}"));
         }
-        why
+        let (may, needed) = (getrlimit(Resource::Nofile).current, descriptors(plan.workers.into()));
+        match may.filter(|may| *may < needed) {
+            Some(may) => Failure::from(format!("{why}: it may have {may} descriptors, and needs {needed} (ulimit -n)")),
+            None => why,
+        }
     })?;
     let orders = Orders::new().map_err(|why| format!("the signals: {why}"))?;
     let listeners = Listeners::new().map_err(|why| format!("a set: {why}"))?;
@@ -68,7 +72,7 @@ pub(crate) fn keep(plan: &RunPlan, program: &Path, library: &Path) -> Result<Exi
         listeners,
         channel: Some(channel),
         processes,
-        child,
+        child: Started::new(child),
         ended: None,
         undertaker: None,
         service: Service::Starts,
@@ -92,10 +96,39 @@ enum Ended {
     Resets(Time),
 }
 
+/// A process that the keeper has started and asks for by name, beside others whose parent it is.
+struct Started {
+    process: Child,
+    /// How it has ended, where that was taken in among other ends.
+    ended: Option<ExitStatus>,
+}
+
+impl Started {
+    const fn new(process: Child) -> Self {
+        Self { process, ended: None }
+    }
+
+    /// How it has ended, if it has.
+    fn end(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.process.try_wait().ok().flatten();
+        }
+        self.ended
+    }
+
+    /// The same, once it has.
+    fn wait(&mut self) -> io::Result<ExitStatus> {
+        match self.ended {
+            Some(status) => Ok(status),
+            None => self.process.wait(),
+        }
+    }
+}
+
 /// A process of the keeper's that ends what a killed one of the program's has left.
 struct Undertaker {
     channel: OwnedFd,
-    process: Child,
+    process: Started,
 }
 
 /// What a service manager knows of the program.
@@ -119,7 +152,7 @@ struct Keeper<'a> {
     channel: Option<OwnedFd>,
     processes: Processes,
     /// The process that was started.
-    child: Child,
+    child: Started,
     ended: Option<Ended>,
     undertaker: Option<Undertaker>,
     service: Service,
@@ -184,9 +217,23 @@ impl Keeper<'_> {
         if self.undertaker.is_none() && self.seats.has_lost(now) {
             self.start_undertaker();
         }
+        self.take_in_ends();
         let goes_on = self.goes_on(now);
         self.tell_manager(goes_on);
         Ok(goes_on)
+    }
+
+    /// Takes in all that have ended whose parent this is: what was started, and, as the first process of a
+    /// container, those whose own parent is gone. Seats have heard of it by then.
+    fn take_in_ends(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let status = ExitStatus::from_raw(status.as_raw());
+            let undertaker = self.undertaker.as_mut().map(|undertaker| &mut undertaker.process);
+            let is_it = |own: &&mut Started| i32::try_from(own.process.id()) == Ok(pid.as_raw_pid());
+            if let Some(own) = undertaker.into_iter().chain([&mut self.child]).find(is_it) {
+                own.ended = Some(status);
+            }
+        }
     }
 
     /// Tells the service manager when clients of the program are served, and when it has ended.
@@ -263,10 +310,10 @@ impl Keeper<'_> {
     /// Does what signals ask for.
     fn obey(&mut self) {
         for order in self.orders.take(Clock.now()) {
-            let is_there = matches!(self.child.try_wait(), Ok(None));
+            let is_there = self.child.end().is_none();
             match order {
                 Order::PassOn(signal) if is_there => {
-                    if let Some(child) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+                    if let Some(child) = i32::try_from(self.child.process.id()).ok().and_then(Pid::from_raw) {
                         // It may have ended by now.
                         let _ = kill_process(child, signal);
                     }
@@ -276,7 +323,7 @@ impl Keeper<'_> {
                 Order::EndAtOnce => {
                     if is_there {
                         // It may have ended by now.
-                        let _ = self.child.kill();
+                        let _ = self.child.process.kill();
                     }
                     self.processes.signal_all(Signal::KILL);
                 }
@@ -298,7 +345,7 @@ impl Keeper<'_> {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let mut command = on_our_stack(command, &self.plan.terms, self.library, &inherited)?;
             let process = command.spawn().map_err(Failure::from)?;
-            Ok(Undertaker { channel, process })
+            Ok(Undertaker { channel, process: Started::new(process) })
         });
         match started {
             Ok(undertaker) => self.undertaker = Some(undertaker),

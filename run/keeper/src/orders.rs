@@ -63,10 +63,12 @@ impl Orders {
             signal_hook::low_level::pipe::register(number, rings.try_clone()?)?;
             came.push((flag, signal, is_jobs, ends));
         }
+        // Ends of children, which somebody takes in: it is enough to be woken.
+        signal_hook::low_level::pipe::register(consts::SIGCHLD, rings)?;
         Ok(Self { came, hears, asked: None })
     }
 
-    /// Readable when one came.
+    /// Readable when one came, or a child has ended.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.hears.as_fd()
     }

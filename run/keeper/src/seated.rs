@@ -50,6 +50,13 @@ impl Kept {
         match link.split(':').next() {
             Some("tap") => {
                 let config: tap::Config = link.parse().map_err(|why: driver::BadConfig| why.to_string())?;
+                let kernels = config.addresses.iter().map(|kernels| kernels.address);
+                if let Some(both) = kernels.into_iter().find(|ip| terms.addresses.iter().any(|own| own.address == *ip))
+                {
+                    return Err(
+                        format!("{both} is the kernel's on this link: a program has an address of its own").into()
+                    );
+                }
                 let tap = Tap::open(&config).map_err(|why| why.to_string())?;
                 Ok(Self::Tap(Box::new(tap)))
             }
@@ -151,11 +158,23 @@ pub(crate) struct Seats {
     lost: Option<Time>,
 }
 
+/// How many seats there are for so many workers.
+fn seats_for(workers: usize) -> usize {
+    workers.saturating_mul(SEATS_PER_WORKER).clamp(SEATS_PER_WORKER, sharing::SEATS_MAX)
+}
+
+/// Descriptors that the keeper may need for so many workers: for each seat a bell, and a socket and the process of
+/// who has it and of who is to have it; for each that waits one; and those of the link and its own.
+pub(crate) fn descriptors(workers: usize) -> u64 {
+    const OTHERS: usize = 64;
+    u64::try_from(5 * seats_for(workers) + MOST_WAITING + OTHERS).unwrap_or(u64::MAX)
+}
+
 impl Seats {
     /// Opens a link with seats for so many workers.
     pub fn open(terms: &Terms, workers: usize, program: &str) -> Result<Self, Failure> {
         let kept = Kept::open(terms)?;
-        let seats = workers.saturating_mul(SEATS_PER_WORKER).clamp(SEATS_PER_WORKER, sharing::SEATS_MAX);
+        let seats = seats_for(workers);
         let fail = |why: io::Error| Failure::from(format!("the seats at the link: {why}"));
         let memory = SharedMemory::create(seats, &random().map_err(fail)?).map_err(fail)?;
         let bell = |_| Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);

@@ -6,6 +6,7 @@ use crate::flushing::flush_before;
 use crate::kernel::{self, call, int, result};
 use crate::listeners::{adopt, is_stream, is_to_be_ours, share};
 use crate::marks::{Mark, mark, set_mark};
+use crate::place::say_once;
 use crate::placeholders::placeholder;
 use crate::watching::watch_ours;
 use crate::worker::{self, patience, place, reset_from_afar, with};
@@ -125,13 +126,30 @@ unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t)
     unsafe { accept4(fd, addr, len, 0) }
 }
 
-/// Whether what a socket connects to is reached over our link: another host of our networks, or of
-/// any, where there is a way to it.
+/// Whether what a socket connects to is reached over our link: another host of our networks. What is of other
+/// networks is the kernel's to reach, by its own routes.
 fn is_over_link(to: IpAddr) -> bool {
     place().is_some_and(|place| {
         let near = place.terms.addresses.iter().any(|own| own.contains(to));
         near && !place.terms.has(to)
     })
+}
+
+/// Says once that a program connects to its own address where nobody answers: our stack does not send to itself, and
+/// the kernel is at no end of the link. Over a TAP device it is, and sends it back.
+#[cold]
+fn say_own(to: IpAddr) {
+    let sentence = format!(
+        "process {}: it connects to {to}, its own address at the link, where the kernel does not reach it: have it \
+         listen on a loopback address, too, which is the kernel's, and connect there",
+        std::process::id()
+    );
+    say_once("own address", &sentence);
+}
+
+/// Whether an address is our own at a link that the kernel is not behind.
+fn is_own_apart(to: IpAddr) -> bool {
+    place().is_some_and(|place| place.terms.has(to) && !place.terms.link.starts_with("tap:"))
 }
 
 /// `connect`.
@@ -148,6 +166,12 @@ unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
         }
         Err(error) if ours => int(result(connect_nowhere(fd, (addr, len), error).map(|()| 0))),
         _ => {
+            if let Ok(to) = to
+                && mark(fd) == Mark::Foreign
+                && is_own_apart(to.ip())
+            {
+                say_own(to.ip());
+            }
             let done = int(call!(SYS_connect, fd, addr, len));
             // A listener that is disconnected is none any more.
             if done == 0 && matches!(mark(fd), Mark::Listener | Mark::Listening) {

@@ -478,8 +478,8 @@ pub fn refuse(call: &'static str) -> Errno {
         return Errno(libc::EBADF);
     }
     let why = if TAKEN.load(Ordering::Relaxed) {
-        "for a connection that another thread of it opened or accepted, and got EOPNOTSUPP: connections on our stack \
-         are one thread's"
+        "and got EOPNOTSUPP: connections on our stack are one thread's, the first's that accepted, connected or waited \
+         for one, and nobody else's once that has ended"
     } else if OF_WORKER.load(Ordering::Relaxed) {
         "for a connection that its parent opened or accepted before fork(2), and got EOPNOTSUPP: a child has none of \
          its parent's connections on our stack"

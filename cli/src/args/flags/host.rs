@@ -409,14 +409,7 @@ impl HostArgs {
     /// What makes no sense together, and if no link is named.
     pub(super) fn plan(self, role: Role, max_connections: u32) -> Result<HostPlan, String> {
         let mut links = links(&self.link, role)?;
-        for (index, gateway) in self.gateways.iter().enumerate() {
-            if !self.addresses.iter().any(|ours| ours.contains(*gateway)) {
-                return Err(format!("the gateway {gateway} is in no subnet of --addr"));
-            }
-            if self.gateways[..index].iter().any(|other| other.is_ipv4() == gateway.is_ipv4()) {
-                return Err("there is more than one gateway of the same family".to_owned());
-            }
-        }
+        values::check_gateways(&self.addresses, &self.gateways)?;
         if self.mac.is_some_and(|mac| !mac.is_unicast()) {
             return Err("--mac must be a unicast address".to_owned());
         }

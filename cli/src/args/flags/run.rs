@@ -21,12 +21,12 @@ pub(in crate::args) struct RunArgs {
     #[arg(long = "addr", value_name = "ADDRESS/PREFIX", required = true)]
     addresses: Vec<Cidr>,
 
-    /// Where packets for other networks go
+    /// Where answers to clients of other networks go; what the program itself opens to those is the kernel's
     #[arg(long = "gateway", value_name = "ADDRESS")]
     gateways: Vec<IpAddr>,
 
     /// Ports whose listeners are ours; others are the kernel's [default: all that do not listen on loopback alone]
-    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
+    #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = port)]
     ports: Vec<u16>,
 
     /// Workers that the program has, at most. There are seats at the link for four times as many, 32 at most, so that
@@ -62,6 +62,12 @@ pub(in crate::args) struct RunArgs {
     program: Vec<OsString>,
 }
 
+/// A port of `--ports`.
+fn port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| "ports are numbers from 1 to 65535, with commas between them, as in 80,443".to_owned())
+}
+
 impl RunArgs {
     pub(super) fn plan(self) -> Result<RunPlan, String> {
         let mut words = self.program.into_iter();
@@ -69,6 +75,7 @@ impl RunArgs {
         if self.link.chars().any(char::is_whitespace) {
             return Err("a link has no blanks".to_owned());
         }
+        values::check_gateways(&self.addresses, &self.gateways)?;
         let subnet = |cidr: &Cidr| Subnet { address: cidr.address, prefix: cidr.prefix };
         let terms = Terms {
             link: self.link,
@@ -85,6 +92,32 @@ impl RunArgs {
 mod tests {
     use crate::args::joined;
     use std::ffi::OsString;
+
+    fn refused(options: &str) -> String {
+        let words = format!("nearside run --link tap:near0 --addr 10.9.0.2/24 {options} -- true");
+        match crate::args::parse(words.split(' ').map(OsString::from)) {
+            Err(why) => why.to_string(),
+            Ok(_) => panic!("{options} is taken"),
+        }
+    }
+
+    /// Ports and gateways that make no sense are told of, with what would.
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for ports in ["0", "80-70", "http", "", "65536"] {
+            let said = refused(&format!("--ports={ports}"));
+            assert!(said.contains("from 1 to 65535, with commas between them"), "{ports}: {said}");
+        }
+        for (gateway, why) in [
+            ("10.8.0.1", "in no subnet of --addr"),
+            ("fe80::1", "in no subnet of --addr"),
+            ("10.9.0.2", "our own address"),
+            ("10.9.0.1 --gateway 10.9.0.3", "more than one gateway"),
+        ] {
+            let said = refused(&format!("--gateway {gateway}"));
+            assert!(said.contains(why), "{gateway}: {said}");
+        }
+    }
 
     /// What stands behind `--` is a program's that is run, and nothing of it is ours to read.
     #[test]

@@ -393,7 +393,10 @@ fn what_another_thread_cannot_have_is_ended() {
             assert!(said.lines().any(|line| line == expected), "{expected}: {said}");
         }
         for call in ["accept", "recv"] {
-            assert!(said.contains(&format!("has called {call} for a connection that another thread of it")), "{said}");
+            assert!(
+                said.contains(&format!("has called {call} and got EOPNOTSUPP: connections on our stack are")),
+                "{said}"
+            );
         }
     });
 }
@@ -479,5 +482,37 @@ fn a_limit_of_files_is_told() {
         wait_for("its end", || keeper.has_ended());
         assert_eq!(keeper.ended().unwrap().code(), Some(1), "{}", keeper.said());
         assert!(keeper.said().contains("(ulimit -f)"), "{}", keeper.said());
+    });
+}
+
+/// The keeper takes in who has ended: a daemon's first process, and whoever it is the last parent of.
+#[test]
+fn ended_processes_are_taken_in() {
+    in_namespace(&[NGINX, Program::new("unshare", "util-linux")], || {
+        let states = |keeper: i32| -> String {
+            let children = std::fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).unwrap();
+            let stat = |child: &str| std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            let state = |child: &str| stat(child).rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+            children.split_whitespace().filter_map(state).collect()
+        };
+        let server = Server::start(Over::Tap, "ended");
+        wait_for("no child that has ended", || !states(server.keeper()).contains('Z'));
+        drop(server);
+        // As the first process of a container.
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child"]).arg(Nearside::command(["run"]).get_program());
+        command.args(["run", "--link", "tap:near1,addr=10.8.0.1/24", "--addr", "10.8.0.2/24", "--library"]);
+        command.arg(library()).args(["--", "sh", "-c", "(sleep 0.2 & sleep 0.1 & :); sleep 600; :"]);
+        let first = Running::start(&mut command);
+        let keeper = || {
+            let own = first.id();
+            let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
+            children.split_whitespace().next()?.parse::<i32>().ok()
+        };
+        wait_for("the program", || keeper().is_some_and(|keeper| !states(keeper).is_empty()));
+        let keeper = keeper().expect("a keeper");
+        // Those that sleep are its children once their own parent is gone; only the shell stays.
+        wait_for("the shell alone", || states(keeper).len() == 1 && !states(keeper).contains('Z'));
+        drop(first);
     });
 }
