@@ -188,6 +188,16 @@ soak: build xtask ## all tests on a busy machine (ROUNDS) and on one core, resta
 	@scripts/need.sh test
 	@scripts/each.sh \
 		"all tests $(ROUNDS) times beside half of each core|$(SUITE) --rounds $(ROUNDS) --busy --again 2 $(TESTS)" \
+		"meanwhile: each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
+		"meanwhile: $(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
+		"meanwhile: those of tests in a cluster|NEARSIDE_SEEDS=$(SEEDS) $(CARGO) test -q --locked -p control -p reconcile" \
+		"meanwhile: those of their operator|NEARSIDE_SEEDS=$(SEEDS) $(CARGO) test -q --locked -p operator" \
+		"meanwhile: worth of intervals|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \
+		"meanwhile: 10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
+		"meanwhile: where they speak HTTP/2|$(RUN) --package sim -- --upstream-faults 10000 --http2" \
+		"meanwhile: where clients do|$(RUN) --package sim -- --upstream-faults 10000 --http2-clients" \
+		"meanwhile: where both do|$(RUN) --package sim -- --upstream-faults 10000 --http2 --http2-clients" \
+		"meanwhile: HPACK's cases (HPACK_CASES)|CARGO='$(CARGO)' HPACK_CASES='$(HPACK_CASES)' scripts/hpack-cases.sh" \
 		"all tests on one core|$(SUITE) --one-core --again 2 $(TESTS)" \
 		"beside: 1 GB passed on to a client that takes 10 Mbit/s|$(SLOW) --paths kernel" \
 		"beside: the same over AF_XDP|$(SLOW) --paths af-xdp" \
@@ -201,17 +211,7 @@ soak: build xtask ## all tests on a busy machine (ROUNDS) and on one core, resta
 		"the library, feature by feature, and packed for a registry|CARGO='$(CARGO)' scripts/library.sh" \
 		"10,000 forks of a worker on our stack|NEARSIDE_FORKS=10000 $(CARGO) test -q --locked -p nearside-preload forks" \
 		"2 x 500 lying memif peers|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p nearside-memif --lib hostile" \
-		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
-		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
-		"the same of tests in a cluster|NEARSIDE_SEEDS=$(SEEDS) $(CARGO) test -q --locked -p control -p reconcile" \
-		"the same of their operator|NEARSIDE_SEEDS=$(SEEDS) $(CARGO) test -q --locked -p operator" \
-		"what intervals are worth|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \
-		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
-		"the same where they speak HTTP/2|$(RUN) --package sim -- --upstream-faults 10000 --http2" \
-		"the same for clients that speak HTTP/2|$(RUN) --package sim -- --upstream-faults 10000 --http2-clients" \
-		"the same by HTTP/2 on both sides|$(RUN) --package sim -- --upstream-faults 10000 --http2 --http2-clients" \
 		"BoringSSL's test runner against our TLS (BOGO=its sources)|CARGO='$(CARGO)' BOGO='$(BOGO)' scripts/bogo.sh" \
-		"HPACK's published cases (HPACK_CASES)|CARGO='$(CARGO)' HPACK_CASES='$(HPACK_CASES)' scripts/hpack-cases.sh" \
 		"tlsfuzzer's scripts (TLSFUZZER=its sources)|TLSFUZZER='$(TLSFUZZER)' $(SUDO) scripts/tlsfuzzer.sh $(NEARSIDE)" \
 		"nginx's suite (NGINX_TESTS=its sources)|NGINX_TESTS='$(NGINX_TESTS)' $(SUDO) scripts/nginx-tests.sh $(NEARSIDE)" \
 		"Debian's nginx-light, -full and -extras, from their packages|CARGO='$(CARGO)' scripts/debian-nginx.sh" \

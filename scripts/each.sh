@@ -9,7 +9,9 @@
 # whose name begins with "goal: " is not promised, and may be missed. A step that
 # ends with 77 lacks something, which it has said, and was left out. One whose
 # name begins with "beside: " mostly waits: it runs beside all that follow, and
-# what it prints comes at the end.
+# what it prints comes at the end. Those whose names begin with "meanwhile: "
+# calculate: from the first of them on they run one after the other, with a lower
+# priority and on all cores but the first, beside all that stand after it.
 set -u
 
 beside=$(mktemp -d)
@@ -37,7 +39,39 @@ note() {
 "
 }
 
+# A command that is not to be in the way of others.
+aside() {
+    cores=$(nproc)
+    if [ "$cores" -gt 1 ] && taskset -c "1-$((cores - 1))" true 2>/dev/null; then
+        nice -n 10 taskset -c "1-$((cores - 1))" sh -c "$1"
+    else
+        nice -n 10 sh -c "$1"
+    fi
+}
+
+# What runs elsewhere: its number, how it is run, and the step.
+away() {
+    step=$3
+    begun=$(date +%s)
+    $2 "${step#*|}" >"$beside/$1.out" 2>&1
+    echo "$? $(($(date +%s) - begun))" >"$beside/$1.status"
+}
+
+# All that calculate, one after the other.
+meanwhile() {
+    at=0
+    for step; do
+        at=$((at + 1))
+        case $step in
+            "meanwhile: "*) away "$at" aside "$step" ;;
+        esac
+    done
+}
+
+together() { sh -c "$1"; }
+
 number=0
+is_begun=
 for step; do
     name=${step%%|*}
     number=$((number + 1))
@@ -45,11 +79,16 @@ for step; do
     case $name in
         "beside: "*)
             echo "== $name: begun"
-            (
-                sh -c "${step#*|}" >"$beside/$number.out" 2>&1
-                echo "$? $(($(date +%s) - begun))" >"$beside/$number.status"
-            ) &
+            away "$number" together "$step" &
             pids="$pids $!"
+            printf '%s\n' "$name" >"$beside/$number.name"
+            ;;
+        "meanwhile: "*)
+            if [ -z "$is_begun" ]; then
+                is_begun=yes
+                meanwhile "$@" &
+                pids="$pids $!"
+            fi
             printf '%s\n' "$name" >"$beside/$number.name"
             ;;
         *)
@@ -59,8 +98,7 @@ for step; do
             ;;
     esac
 done
-for file in "$beside"/*.name; do
-    [ -e "$file" ] || continue
+for file in $(find "$beside" -name '*.name' | sort -V); do
     name=$(cat "$file")
     echo "== $name"
     while [ ! -e "${file%.name}.status" ]; do

@@ -8,6 +8,7 @@
 
 mod board;
 mod elf;
+mod held_link;
 mod keep;
 mod listeners;
 mod look;
