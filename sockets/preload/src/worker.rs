@@ -31,7 +31,7 @@ use core::any::type_name;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering, fence};
 use core::time::Duration;
 use cpu::Clock;
 use link::{Link, LinkState, Reopened};
@@ -382,13 +382,18 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 struct Shared<T>(UnsafeCell<Option<T>>);
 
 // SAFETY: WORKER is touched by the thread alone whose HERE is set, as `with` sees to, and by the
-// deputy while that is in no call.
+// deputy while that is in no call. HERE is set in the thread that makes the worker, and in another
+// only once that has ended (`go_on_for_ended`).
 unsafe impl<T> Sync for Shared<T> {}
 
 static WORKER: Shared<SeatedWorker> = Shared(UnsafeCell::new(None));
 
 /// Some thread of this process has the worker.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// That thread, by its number, and its process: a child made by vfork(2) has our memory, and is another.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+static OWNER_PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// This process has left its seat, for it ends.
 static LEFT: AtomicBool = AtomicBool::new(false);
@@ -417,13 +422,42 @@ pub fn is_here() -> bool {
 /// amid a call.
 #[inline]
 pub fn with<T, F: FnOnce(&mut SeatedWorker) -> Result<T>>(act: F) -> Result<T> {
-    if !HERE.get() {
+    if !HERE.get() && !go_on_for_ended() {
         return Err(refuse(refusals::call_of(type_name::<F>())));
     }
     with_uncounted(|worker| {
         worker.counted.calls += 1;
         act(worker)
     })
+}
+
+/// Makes this thread the worker's, where the one that was has ended: what it has is this one's then, as descriptors are
+/// on the kernel's sockets. Whether it is.
+#[cold]
+#[inline(never)]
+fn go_on_for_ended() -> bool {
+    let owner = OWNER.load(Ordering::Acquire);
+    if owner == 0 || LEFT.load(Ordering::Relaxed) || is_heir() || !TAKEN.load(Ordering::Acquire) {
+        return false;
+    }
+    // SAFETY: the call takes numbers alone, and sends nothing.
+    let found = unsafe { libc::syscall(libc::SYS_tgkill, OWNER_PROCESS.load(Ordering::Relaxed), owner, 0) };
+    if found == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
+        return false;
+    }
+    // One of those that see it goes on. What the other wrote was written before the kernel saw it end.
+    fence(Ordering::SeqCst);
+    let is_next = OWNER.compare_exchange(owner, own_number(), Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if is_next {
+        HERE.set(true);
+    }
+    is_next
+}
+
+/// This thread's number.
+fn own_number() -> i32 {
+    // SAFETY: the call takes nothing, and cannot fail.
+    unsafe { libc::gettid() }
 }
 
 /// What a call does nearly always, with the worker of this thread. `None`, and nothing has happened, where it is to
@@ -479,7 +513,7 @@ pub fn refuse(call: &'static str) -> Errno {
     }
     let why = if TAKEN.load(Ordering::Relaxed) {
         "and got EOPNOTSUPP: connections on our stack are one thread's, the first's that accepted, connected or waited \
-         for one, and nobody else's once that has ended"
+         for one, as long as that is there"
     } else if OF_WORKER.load(Ordering::Relaxed) {
         "for a connection that its parent opened or accepted before fork(2), and got EOPNOTSUPP: a child has none of \
          its parent's connections on our stack"
@@ -504,7 +538,7 @@ pub fn become_worker() -> Result<()> {
     }
     let Some(place) = place() else { return Err(Errno(libc::EOPNOTSUPP)) };
     if TAKEN.swap(true, Ordering::AcqRel) {
-        return Err(refuse("accept, connect or epoll_ctl"));
+        return if go_on_for_ended() { Ok(()) } else { Err(refuse("accept, connect or epoll_ctl")) };
     }
     // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
     // program, and then calls on it fail.
@@ -515,6 +549,8 @@ pub fn become_worker() -> Result<()> {
         Ok(worker) => {
             // SAFETY: TAKEN was ours to take, so no thread has the worker, and none holds a reference.
             unsafe { *WORKER.0.get() = Some(worker) };
+            OWNER_PROCESS.store(std::process::id().cast_signed(), Ordering::Relaxed);
+            OWNER.store(own_number(), Ordering::Release);
             HERE.set(true);
             let owned = with(|worker| {
                 worker.descriptors().for_each(|fd| set_mark(fd, Mark::Own));
@@ -575,6 +611,7 @@ pub fn watched_listeners(set: c_int) -> Option<Vec<(c_int, u32, u64)>> {
 /// This process is a child: the worker is its parent's.
 pub fn forget() {
     HERE.set(false);
+    OWNER.store(0, Ordering::Relaxed);
     LEFT.store(false, Ordering::Relaxed);
     OF_WORKER.store(TAKEN.swap(false, Ordering::Relaxed) || is_of_worker(), Ordering::Relaxed);
     refusals::forget();

@@ -401,6 +401,42 @@ fn what_another_thread_cannot_have_is_ended() {
     });
 }
 
+const ONE_AFTER_THE_OTHER: &str = "
+listener = listen()
+listener.listen()
+kept = []
+def serve(word):
+    connection = listener.accept()[0]
+    connection.sendall(word)
+    kept.append(connection)
+def in_thread(act, *words):
+    thread = threading.Thread(target=act, args=words)
+    thread.start()
+    thread.join()
+in_thread(serve, b'first\\n')
+in_thread(serve, b'second\\n')
+# What a thread had that has ended is this one's, too.
+serve(b'third\\n')
+for connection in kept:
+    connection.sendall(b'behind\\n')
+    connection.close()
+say('over')
+";
+
+/// What a thread had that has ended is whoever's goes on: as descriptors are.
+#[test]
+fn the_next_thread_goes_on_for_one_that_has_ended() {
+    in_namespace(&[PYTHON], || {
+        let mut keeper = Running::start(&mut python(ONE_AFTER_THE_OTHER, &[]));
+        let clients: Vec<TcpStream> = (0..3).map(|_| connect()).collect();
+        let got: Vec<_> = clients.into_iter().map(read).collect();
+        wait_for("the program's end", || keeper.has_ended());
+        let words = ["first", "second", "third"].map(|word| (format!("{word}\nbehind\n").into_bytes(), None));
+        assert_eq!(got, words, "{}", keeper.said());
+        assert!(keeper.said().lines().any(|line| line == "over"), "{}", keeper.said());
+    });
+}
+
 const WAITS: &str = "
 listener = listen()
 waits = select.epoll()
