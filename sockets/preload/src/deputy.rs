@@ -87,6 +87,11 @@ pub fn begin_call() -> bool {
     true
 }
 
+/// Whether the worker's thread is amid a call of ours, so that it has not ended.
+pub fn is_amid_call() -> bool {
+    BUSY.load(Ordering::Relaxed) || ASLEEP.load(Ordering::Relaxed)
+}
+
 /// The call is over.
 #[inline]
 pub fn end_call() {

@@ -5,6 +5,7 @@ mod heir;
 mod in_the_way;
 mod leaving;
 mod lost;
+mod owner;
 mod pace;
 mod unclaimed;
 mod waiting;
@@ -31,7 +32,7 @@ use core::any::type_name;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering, fence};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use cpu::Clock;
 use link::{Link, LinkState, Reopened};
@@ -391,10 +392,6 @@ static WORKER: Shared<SeatedWorker> = Shared(UnsafeCell::new(None));
 /// Some thread of this process has the worker.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// That thread, by its number, and its process: a child made by vfork(2) has our memory, and is another.
-static OWNER: AtomicI32 = AtomicI32::new(0);
-static OWNER_PROCESS: AtomicI32 = AtomicI32::new(0);
-
 /// This process has left its seat, for it ends.
 static LEFT: AtomicBool = AtomicBool::new(false);
 
@@ -431,33 +428,15 @@ pub fn with<T, F: FnOnce(&mut SeatedWorker) -> Result<T>>(act: F) -> Result<T> {
     })
 }
 
-/// Makes this thread the worker's, where the one that was has ended: what it has is this one's then, as descriptors are
-/// on the kernel's sockets. Whether it is.
+/// Makes this thread the worker's, where the one that was has ended. Whether it is.
 #[cold]
 #[inline(never)]
 fn go_on_for_ended() -> bool {
-    let owner = OWNER.load(Ordering::Acquire);
-    if owner == 0 || LEFT.load(Ordering::Relaxed) || is_heir() || !TAKEN.load(Ordering::Acquire) {
-        return false;
-    }
-    // SAFETY: the call takes numbers alone, and sends nothing.
-    let found = unsafe { libc::syscall(libc::SYS_tgkill, OWNER_PROCESS.load(Ordering::Relaxed), owner, 0) };
-    if found == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
-        return false;
-    }
-    // One of those that see it goes on. What the other wrote was written before the kernel saw it end.
-    fence(Ordering::SeqCst);
-    let is_next = OWNER.compare_exchange(owner, own_number(), Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    let is_next = TAKEN.load(Ordering::Acquire) && !LEFT.load(Ordering::Relaxed) && !is_heir() && owner::follow_ended();
     if is_next {
         HERE.set(true);
     }
     is_next
-}
-
-/// This thread's number.
-fn own_number() -> i32 {
-    // SAFETY: the call takes nothing, and cannot fail.
-    unsafe { libc::gettid() }
 }
 
 /// What a call does nearly always, with the worker of this thread. `None`, and nothing has happened, where it is to
@@ -549,8 +528,7 @@ pub fn become_worker() -> Result<()> {
         Ok(worker) => {
             // SAFETY: TAKEN was ours to take, so no thread has the worker, and none holds a reference.
             unsafe { *WORKER.0.get() = Some(worker) };
-            OWNER_PROCESS.store(std::process::id().cast_signed(), Ordering::Relaxed);
-            OWNER.store(own_number(), Ordering::Release);
+            owner::note();
             HERE.set(true);
             let owned = with(|worker| {
                 worker.descriptors().for_each(|fd| set_mark(fd, Mark::Own));
@@ -611,7 +589,7 @@ pub fn watched_listeners(set: c_int) -> Option<Vec<(c_int, u32, u64)>> {
 /// This process is a child: the worker is its parent's.
 pub fn forget() {
     HERE.set(false);
-    OWNER.store(0, Ordering::Relaxed);
+    owner::forget();
     LEFT.store(false, Ordering::Relaxed);
     OF_WORKER.store(TAKEN.swap(false, Ordering::Relaxed) || is_of_worker(), Ordering::Relaxed);
     refusals::forget();
