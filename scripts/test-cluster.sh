@@ -17,8 +17,8 @@ fail() { echo "test-cluster: $case: $*" >&2; exit 1; }
 program=$(readlink -f "${1:?which program}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
-cases=${*:-measured refused killed-worker deleted-pod no-image controller-killed operator operator-killed \
-    audit-run audit-tokens audit node-killed audit-lost namespace}
+cases=${*:-measured worker-tokens refused killed-worker deleted-pod no-image controller-killed operator \
+    operator-killed audit-run audit-tokens audit node-killed audit-lost namespace}
 case=begin
 for command in jq kubectl; do command -v $command >/dev/null 2>&1 || skip "there is no $command"; done
 
@@ -199,6 +199,32 @@ case_measured() {
     done
     diff "$work/local.fields" "$work/result.fields" >&2 || fail "results of pods and processes differ in form"
     echo "   $(seen measured) requests, as many as workers counted; skew $(jq -c .workers.skew "$work/result")"
+}
+
+# What a worker's container shows of its test's Secret, as its processes see it: its own token, and no other.
+seen_by() { # pod
+    id=$(get "$1" -o jsonpath='{.status.containerStatuses[0].containerID}')
+    for group in $(find /sys/fs/cgroup/pids/nearside-node* -type d -name "${id#containerd://}"); do
+        pid=$(head -n 1 "$group/cgroup.procs")
+        ls "/proc/$pid/root/run/nearside-test" | tr '\n' ' '
+        cat "/proc/$pid/root/run/nearside-test/token"
+        echo
+    done
+}
+case_worker_tokens() {
+    spec worker-tokens 15s >"$work/worker-tokens.yaml"
+    run worker-tokens --quiet >"$work/said" 2>&1 &
+    child=$!
+    until_it "load" begun worker-tokens
+    for index in 0 1 2 3; do seen_by "$(worker $index worker-tokens)"; done >"$work/tokens"
+    code=0
+    wait $child || code=$?
+    [ $code = 0 ] || { dump; fail "it ended with $code"; }
+    [ "$(grep -c '^controller controller-key request.json token [0-9a-f]\{32\}$' "$work/tokens")" = 4 ] ||
+        fail "what workers see: $(sed 's/[0-9a-f]\{32\}/(a token)/' "$work/tokens")"
+    [ "$(sort -u "$work/tokens" | wc -l)" = 4 ] || fail "two workers have one token"
+    nothing_left
+    echo "   each of four workers sees a token of its own"
 }
 
 case_fifty() {

@@ -76,13 +76,18 @@ impl Fleet {
     }
 }
 
-/// The node that stands for most: that of the kind that there is the most of.
+/// The node that stands for most: the first of those that there are the most of, of one kind and with about the same of
+/// what is computed from the size of memory.
 fn usual<'a>(nodes: &BTreeMap<&str, &'a NodeReport>) -> Option<&'a NodeReport> {
-    let mut kinds: BTreeMap<Fingerprint<'a>, (usize, &'a NodeReport)> = BTreeMap::new();
+    let mut kinds: BTreeMap<Fingerprint<'a>, Vec<(usize, &'a NodeReport)>> = BTreeMap::new();
     for node in nodes.values() {
-        kinds.entry(fingerprint(node)).or_insert((0, node)).0 += 1;
+        let alike = kinds.entry(fingerprint(node)).or_default();
+        match alike.iter_mut().find(|(_, first)| is_near(node, first)) {
+            Some((count, _)) => *count += 1,
+            None => alike.push((1, node)),
+        }
     }
-    let most = kinds.into_values().min_by_key(|(count, node)| (Reverse(*count), &node.node));
+    let most = kinds.into_values().flatten().min_by_key(|(count, node)| (Reverse(*count), &node.node));
     most.map(|(_, node)| node)
 }
 
@@ -97,6 +102,12 @@ fn fingerprint(node: &NodeReport) -> Fingerprint<'_> {
         all.push((&**setting, state.verdict.as_str(), if is_whole { state.value.as_str() } else { "" }));
     }
     all
+}
+
+/// Whether two nodes of one kind have about the same of what is compared so.
+fn is_near(one: &NodeReport, other: &NodeReport) -> bool {
+    let mut near = one.settings.iter().filter(|(setting, _)| comparison(&setting.key) == Comparison::Near);
+    near.all(|(setting, state)| are_alike(&setting.key, Some(state), other.state(setting)))
 }
 
 /// In what a node, or a report of it, differs from another.

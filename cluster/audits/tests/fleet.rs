@@ -65,6 +65,20 @@ fn of_500_nodes_482_are_alike_and_18_differ_in_this() {
     assert_eq!(fleet.others[2].nodes, ["node-499"]);
 }
 
+/// What is computed from the size of memory is compared by about how much it is: one node with far less, whose name comes
+/// first, is not what is usual.
+#[test]
+fn a_node_that_is_first_by_name_is_not_what_the_others_are_held_against() {
+    let mut random = SplitMix64::new(3);
+    let mut few = result(&mut random);
+    plant(&mut few, "kernel.threads-max", "4096", "ok");
+    let mut reports = vec![read("a", &few)];
+    reports.extend((0..9).map(|number| read(&format!("n{number}"), &result(&mut random))));
+    let fleet = Fleet::of(&reports);
+    assert_eq!((fleet.alike.nodes.len(), fleet.differing()), (9, 1));
+    assert_eq!(fleet.others[0].nodes, ["a"]);
+}
+
 /// Whatever is planted, wherever, is found there, and nothing else is.
 #[test]
 fn each_planted_difference_is_told_of_its_node_and_no_other() {

@@ -1,13 +1,10 @@
-//! The way between a worker and its controller: TLS 1.3 whose keys come from the token of their test, over a stream
-//! that both threads of a side share.
+//! The way between a worker and its controller: TLS 1.3 whose keys come from the token of the controller, over a
+//! stream that both threads of a side share.
 //!
-//! Whoever knows the token knows the controller's key pair, which is made of it: there is no certificate, and nothing
-//! to be given to anybody beside the token. The controller shows the bare public key (RFC 7250), and a worker takes no
-//! other; then the worker says the token, which nobody else can read. A stranger on the way can end a connection, and
-//! neither read, change, repeat nor begin one.
-//!
-//! Pods that are to be told from each other have a token each, that comes of the one of the controller, and its public
-//! key beside it ([`ControllerKey`]): none of them could be the controller, or another pod.
+//! The controller's key pair is made of its token: there is no certificate. It shows the bare public key (RFC 7250),
+//! and a worker, who knows that key ([`ControllerKey`]), takes no other; then the worker says a token of its own, that
+//! comes of the controller's, and that nobody else can read. None of them could be the controller, or another worker. A
+//! stranger on the way can end a connection, and neither read, change, repeat nor begin one.
 #![forbid(unsafe_code)]
 
 mod keys;

@@ -7,4 +7,4 @@ mod start;
 
 pub use pods::Pods;
 pub use reach::{ClusterFiles, reach, secret_of};
-pub use start::{ClusterTest, Found, Started, Starting, listen, listen_again};
+pub use start::{ClusterTest, Found, Started, Starting, WorkerKeys, listen, listen_again};

@@ -36,7 +36,7 @@ pub enum Event {
 
 /// What readers know of the test.
 pub struct Known {
-    /// Its secret.
+    /// Its secret, of which those of workers come.
     pub token: Token,
     /// What comes of it.
     pub keys: Keys,
@@ -88,7 +88,7 @@ pub fn listen(listener: TcpListener, known: Arc<Known>, events: SyncSender<Event
 /// A connection, as whoever takes them in knows it.
 struct Open {
     way: Weak<Channel>,
-    /// Whether its worker said the token.
+    /// Whether its worker said its token.
     is_known: Arc<AtomicBool>,
 }
 
@@ -104,7 +104,7 @@ struct Reader {
     known: Arc<Known>,
     events: SyncSender<Event>,
     lines: Lines,
-    /// Which worker it says that it is, with the token.
+    /// Which worker it says that it is, with that one's token.
     worker: Option<u32>,
     is_known: Arc<AtomicBool>,
 }
@@ -152,9 +152,9 @@ impl Reader {
                     let plan = self.worker.and_then(|worker| self.known.plans.get(worker as usize));
                     match merge::read(line, plan) {
                         Ok(message) => {
-                            // Long lines are for those who know the token.
+                            // Long lines are for those who know a worker's token.
                             if let FromWorker::Hello(hello) = &message
-                                && hello.token == self.known.token
+                                && hello.token == self.known.token.of_worker(hello.worker)
                             {
                                 self.worker = Some(hello.worker);
                                 self.is_known.store(true, Ordering::Relaxed);
@@ -196,7 +196,7 @@ mod tests {
         let strangers = STRANGERS_LIMIT + 10;
         let idle: Vec<TcpStream> = (0..strangers).map(|_| TcpStream::connect(address).expect("it is taken")).collect();
         let way = Channel::connect(TcpStream::connect(address).expect("it is taken"), &keys).expect("it is heard");
-        let hello = Hello { token, worker: 0, instance: 1, version: messages::version() };
+        let hello = Hello { token: token.of_worker(0), worker: 0, instance: 1, version: messages::version() };
         way.write(&FromWorker::Hello::<(), ()>(hello).line()).expect("it is taken");
         let (mut came, mut closed) = (0, 0);
         loop {

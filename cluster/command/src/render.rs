@@ -30,8 +30,11 @@ pub fn render(asked: &RenderArgs) -> Result<ExitCode, Failure> {
         Ok(arranged) => arranged,
         Err(wrong) => return Ok(opened.refuse(&wrong)),
     };
+    let drawn = "(drawn for each run)".to_owned();
     let contents = Contents {
-        token: "(drawn for each run)",
+        token: &drawn,
+        key: "(of the controller's key pair)",
+        tokens: &vec![drawn.clone(); test.workers as usize],
         controller: "(the controller's address)",
         request: &arranged.request,
         feed: arranged.feed.as_deref(),

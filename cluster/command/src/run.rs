@@ -1,7 +1,7 @@
 //! One test, from its file to its exit code.
 
 use crate::args::RunArgs;
-use crate::cluster::{ClusterFiles, ClusterTest, Found, Started, Starting, reach};
+use crate::cluster::{ClusterFiles, ClusterTest, Found, Started, Starting, WorkerKeys, reach};
 use crate::local::{Machine, Need, Processes, TestFolder};
 use crate::nodes;
 use crate::opened::{NAMESPACE, Opened};
@@ -15,7 +15,7 @@ use core::time::Duration;
 use cpu::Clock;
 use load::Interval;
 use merge::WorkerFigures;
-use messages::{TOKEN_VARIABLE, Token};
+use messages::{KEY_VARIABLE, TOKEN_VARIABLE, Token};
 use report::{ExitReason, interval_json};
 use say::{Failure, eprintln};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -90,7 +90,9 @@ fn run_here(
         words.extend(["--cores".into(), cores.into()]);
         words
     };
-    let processes = Processes::new(programs::tools()?, test.workers, (TOKEN_VARIABLE, token.text().to_owned()));
+    let keys = WorkerKeys::of(&token, test.workers)?;
+    let variables = |token: &String| [(TOKEN_VARIABLE, token.clone()), (KEY_VARIABLE, keys.controller.clone())];
+    let processes = Processes::new(programs::tools()?, keys.tokens.iter().map(variables).collect());
     let workers = Workers::Here(processes, (0..test.workers).map(arguments).collect());
     let running = Running::start((test, &arranged), (token, listener), workers, Some(folder))?;
     complete(running, (test, &arranged), interrupted, asked, outputs)
@@ -117,8 +119,8 @@ fn run_there(
     let (source, image) = (opened.text.as_str(), asked.image.as_deref());
     let cluster = ClusterTest { test, source, namespace, image, owner: None, found };
     // With as much as there will be where what is not known yet stands.
-    let manifests = match cluster.objects(&arranged, Token::new(0).text(), asked.address.as_deref().unwrap_or_default())
-    {
+    let keys = WorkerKeys::of(&Token::new(0), test.workers)?;
+    let manifests = match cluster.objects(&arranged, &keys, asked.address.as_deref().unwrap_or_default()) {
         Ok(manifests) => manifests,
         Err(wrong) => return Ok(opened.refuse(&wrong)),
     };

@@ -51,6 +51,10 @@ pub struct WorkersReport {
     skew: Option<SkewReport>,
     /// Connections that were none of a worker.
     strangers: u64,
+    /// Of these, those who had another worker's token; and who they were.
+    refused: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    impostors: Vec<ImpostorReport>,
     /// What makes the test invalid.
     problems: Vec<ProblemReport>,
     each: Vec<WorkerReport>,
@@ -61,6 +65,12 @@ struct SkewReport {
     spread_ns: u64,
     latest_ns: u64,
     error_ns: u64,
+}
+
+#[derive(Serialize)]
+struct ImpostorReport {
+    token_of: u32,
+    said_to_be: u32,
 }
 
 #[derive(Serialize)]
@@ -154,6 +164,9 @@ impl Shown<'_> {
                 eprintln!("nearside: worker {worker} said: {words}");
             }
         }
+        for refused in &self.outcome.impostors {
+            eprintln!("nearside: {refused}");
+        }
         if let Some(why) = reason.sentence(report) {
             eprintln!("nearside: {why}");
         }
@@ -170,6 +183,7 @@ impl Shown<'_> {
             what: one.kind.words(),
             sentence: one.what.clone(),
         };
+        let impostor = |one: &control::Refused| ImpostorReport { token_of: one.whose, said_to_be: one.said };
         WorkersReport {
             asked: self.test.workers,
             measured: self.outcome.workers.iter().filter(|one| one.measured.is_some()).count() as u32,
@@ -179,6 +193,8 @@ impl Shown<'_> {
                 error_ns: nanos(skew.error),
             }),
             strangers: self.outcome.strangers,
+            refused: self.outcome.refused,
+            impostors: self.outcome.impostors.iter().map(impostor).collect(),
             problems: self.outcome.problems.iter().map(problem).collect(),
             each: each.collect(),
         }

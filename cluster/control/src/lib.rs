@@ -5,10 +5,12 @@
 //! | module | for |
 //! | --- | --- |
 //! | `machine` | the state of a test, and its transitions |
+//! | `rules` | what a test is to be like |
 //! | `action` | what is to be done, and how it goes |
 //! | `seat` | what is known of one worker |
 //! | `offset` | how far a worker's clock is ahead, and how well that is known |
 //! | `problem` | what makes a test invalid, and who |
+//! | `impostors` | who had one worker's token, and said to be another |
 //! | `outcome` | what came of it |
 //!
 //! ```text
@@ -22,14 +24,18 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod impostors;
 mod machine;
 mod offset;
 mod outcome;
 mod problem;
+mod rules;
 mod seat;
 
 pub use action::{Action, ChannelId, Progress, RunningWorker};
-pub use machine::{Control, ControlRules};
+pub use impostors::Refused;
+pub use machine::Control;
 pub use offset::Offset;
 pub use outcome::{Outcome, Part, Skew, WorkerOutcome};
 pub use problem::{Gone, Problem, ProblemKind};
+pub use rules::ControlRules;

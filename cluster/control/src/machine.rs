@@ -1,11 +1,13 @@
 //! The state of a test, and its transitions.
 
 use crate::action::{Action, ChannelId, Progress, RunningWorker};
+use crate::impostors::Impostors;
 use crate::outcome::{Outcome, Part, skew};
 use crate::problem::{Gone, Problem, ProblemKind};
+use crate::rules::ControlRules;
 use crate::seat::Seat;
 use core::time::Duration;
-use messages::{Counted, FromWorker, Hello, Readiness, Standing, ToWorker, Token};
+use messages::{Counted, FromWorker, Hello, Readiness, Standing, ToWorker};
 use std::collections::{BTreeMap, VecDeque};
 use wire::Time;
 
@@ -29,23 +31,6 @@ const STRANGERS_LIMIT: usize = 64;
 
 /// A worker that ends earlier than planned by more than this ended before its time.
 const EARLY_TOLERANCE: Duration = Duration::from_millis(250);
-
-/// What a test is to be like.
-#[derive(Clone, Debug)]
-pub struct ControlRules {
-    /// The secret that its workers know.
-    pub token: Token,
-    /// The version that they are to have.
-    pub version: String,
-    /// What each worker is to understand that it does; as many as there are workers.
-    pub setups: Vec<String>,
-    /// How long they may make ready.
-    pub prepare: Duration,
-    /// How long the load is to be on.
-    pub load: Duration,
-    /// How much later than set a worker may begin.
-    pub start_tolerance: Duration,
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
@@ -80,6 +65,7 @@ pub struct Control<M> {
     /// Whether another test has the target.
     displaced: bool,
     strangers: u64,
+    impostors: Impostors,
     actions: VecDeque<Action>,
 }
 
@@ -96,6 +82,7 @@ impl<M> Control<M> {
             interrupted: false,
             displaced: false,
             strangers: 0,
+            impostors: Impostors::default(),
             actions: (0..workers).map(|worker| Action::Launch { worker }).collect(),
             rules,
         }
@@ -260,8 +247,9 @@ impl<M> Control<M> {
         let start = self.start();
         let workers: Vec<_> = self.seats.into_iter().map(Seat::into_outcome).collect();
         let skew = skew(&workers, start);
-        let Self { problems, interrupted, strangers, .. } = self;
-        Outcome { workers, problems, interrupted, skew, strangers }
+        let Self { problems, interrupted, strangers, impostors, .. } = self;
+        let Impostors { refused, who: impostors } = impostors;
+        Outcome { workers, problems, interrupted, skew, strangers, refused, impostors }
     }
 }
 
@@ -269,8 +257,9 @@ impl<M> Control<M> {
 impl<M> Control<M> {
     fn on_hello(&mut self, channel: ChannelId, hello: Hello, now: Time) {
         let Hello { token, worker, instance, version } = hello;
-        let known = token == self.rules.token;
+        let known = token == self.rules.token.of_worker(worker);
         let Some(seat) = self.seats.get_mut(worker as usize).filter(|_| known) else {
+            self.impostors.note((worker, &token), &self.rules.token, self.rules.setups.len() as u32);
             return self.turn_away(channel);
         };
         let is_other = seat.instance.is_some_and(|earlier| earlier != instance);

@@ -1,5 +1,6 @@
 //! What came of a test.
 
+use crate::impostors::Refused;
 use crate::offset::Offset;
 use crate::problem::{Problem, ProblemKind};
 use core::time::Duration;
@@ -29,6 +30,10 @@ pub struct Outcome<M> {
     pub skew: Option<Skew>,
     /// Those who came without the token, or said nothing that could be understood.
     pub strangers: u64,
+    /// Of these, those who had the token of another worker than they said to be; of more than 100 the first.
+    pub refused: u64,
+    /// Who that was, each once.
+    pub impostors: Vec<Refused>,
 }
 
 /// What is known of a worker.

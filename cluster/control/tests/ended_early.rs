@@ -29,7 +29,7 @@ impl Run {
         let mut run = Self { control: Control::new(rules, now), now, alive: [true; WORKERS as usize] };
         for worker in 0..WORKERS {
             run.control.on_connected(channel(worker), now);
-            let hello = Hello { token: Token::new(7), worker, instance: 5, version: "1".to_owned() };
+            let hello = Hello { token: Token::new(7).of_worker(worker), worker, instance: 5, version: "1".to_owned() };
             run.say(worker, FromWorker::Hello(hello));
         }
         run.pass(500);

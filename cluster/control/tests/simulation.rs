@@ -109,6 +109,7 @@ fn a_worker_that_is_killed_is_named_within_five_seconds() {
 
 #[test]
 fn strangers_and_reports_that_come_twice_change_nothing() {
+    let mut refused = 0;
     for seed in seeds(50) {
         let mut setting = Setting::quiet(3);
         (setting.strangers, setting.liars) = (20, true);
@@ -118,5 +119,15 @@ fn strangers_and_reports_that_come_twice_change_nothing() {
         assert!(outcome.is_valid(), "{seed}: {:?}", outcome.problems);
         assert_eq!(outcome.workers.iter().filter_map(|worker| worker.measured).sum::<u64>(), seen.measured);
         assert!(outcome.strangers >= 20, "{seed}: {}", outcome.strangers);
+        // Some of them had the last worker's token, and said to be the first.
+        refused += outcome.refused;
+        assert!(outcome.refused <= outcome.strangers, "{seed}");
+        let told: Vec<String> = outcome.impostors.iter().map(ToString::to_string).collect();
+        let expected = "who has the token of worker 2 said to be worker 0, and was refused";
+        assert!(
+            told.iter().all(|one| one == expected) && told.len() as u64 == outcome.refused.min(1),
+            "{seed}: {told:?}"
+        );
     }
+    assert!(refused > 50, "{refused}");
 }

@@ -42,7 +42,7 @@ fn sent(control: &mut Control<u64>, now: &mut Time) -> Vec<ToWorker> {
 /// A worker that came, whose clock is known.
 fn came(control: &mut Control<u64>, now: &mut Time) {
     control.on_connected(CHANNEL, *now);
-    let hello = Hello { token: Token::new(7), worker: 0, instance: 5, version: "1".to_owned() };
+    let hello = Hello { token: Token::new(7).of_worker(0), worker: 0, instance: 5, version: "1".to_owned() };
     say(control, FromWorker::Hello(hello), *now);
     for _ in 0..20 {
         assert_eq!(sent(control, now), []);

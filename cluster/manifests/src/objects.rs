@@ -1,6 +1,6 @@
 //! The objects of a test, and what cannot be one.
 
-use crate::pod::{COMPONENT, INSTANCE, pod};
+use crate::pod::{COMPONENT, INSTANCE, pod, worker_token};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use core::hash::Hasher;
@@ -42,11 +42,15 @@ pub struct Setting<'a> {
     pub contents: Contents<'a>,
 }
 
-/// What workers read.
+/// What workers, and whoever follows their controller, read.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents<'a> {
-    /// The token of the test.
+    /// The token of the test, which no worker sees: a controller that follows another reads it.
     pub token: &'a str,
+    /// The controller's public key, as text.
+    pub key: &'a str,
+    /// The token of each worker, of which it sees its own alone.
+    pub tokens: &'a [String],
     /// Where the controller is: an address or a name, and a port.
     pub controller: &'a str,
     /// The request, as a line of a list.
@@ -114,8 +118,9 @@ pub fn objects(setting: &Setting<'_>) -> Result<Manifests, Vec<FieldError>> {
         let why = "this is missing: the image of nearside (make image), here or by --image".to_owned();
         refuse("spec.pods.image", why);
     }
-    let Contents { token, controller, request, feed } = setting.contents;
-    let size = token.len() + controller.len() + request.len() + feed.map_or(0, <[u8]>::len);
+    let Contents { token, key, tokens, controller, request, feed } = setting.contents;
+    let own = tokens.iter().map(String::len).sum::<usize>();
+    let size = token.len() + key.len() + own + controller.len() + request.len() + feed.map_or(0, <[u8]>::len);
     if size > SECRET_LIMIT {
         let field =
             if feed.is_some_and(|feed| feed.len() > request.len()) { "spec.request.feed.file" } else { "spec.request" };
@@ -140,11 +145,15 @@ fn is_own(host: &str) -> bool {
 }
 
 fn secret(setting: &Setting<'_>) -> Value {
-    let Contents { token, controller, request, feed } = setting.contents;
+    let Contents { token, key, tokens, controller, request, feed } = setting.contents;
     let mut secret = object(setting, "v1", "Secret", &test_name(setting.test));
     secret["type"] = json!("Opaque");
     secret["immutable"] = json!(true);
-    secret["stringData"] = json!({ "token": token, "controller": controller, "request.json": request });
+    let mut data = json!({ "token": token, "controller-key": key, "controller": controller, "request.json": request });
+    for (worker, token) in tokens.iter().enumerate() {
+        data[worker_token(&worker.to_string())] = json!(token);
+    }
+    secret["stringData"] = data;
     match feed.map(core::str::from_utf8) {
         Some(Ok(text)) => secret["stringData"]["feed.csv"] = json!(text),
         Some(Err(_)) => secret["data"] = json!({ "feed.csv": STANDARD.encode(feed.unwrap_or_default()) }),

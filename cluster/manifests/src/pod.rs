@@ -10,11 +10,16 @@ pub(crate) const INSTANCE: &str = "app.kubernetes.io/instance";
 /// The label that its pods alone have.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
 
-/// Where a pod finds what is in its test's Secret.
+/// Where a pod finds what it may read of its test's Secret.
 const FOLDER: &str = "/run/nearside-test";
 
 /// The number of a worker: the index that its Job gave it, which the kubelet fills in.
 const INDEX: &str = "$(JOB_COMPLETION_INDEX)";
+
+/// Where the token of a worker stands in its test's Secret, by the worker's number.
+pub(crate) fn worker_token(number: &str) -> String {
+    format!("token-{number}")
+}
 
 /// Files of a Secret: everybody in the pod may read them, and there is only the worker.
 pub(crate) const READ_ONLY: u32 = 0o444;
@@ -105,12 +110,25 @@ fn container(test: &LoadTest, image: &str, has_feed: bool) -> Value {
         },
         // Its last words stand in the pod's status, which is read without a right to logs.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{ "name": "test", "mountPath": FOLDER, "readOnly": true }],
+        "volumeMounts": mounts(has_feed),
     });
     if let Some(pull) = &test.pods.pull {
         container["imagePullPolicy"] = json!(pull);
     }
     container
+}
+
+/// What a worker sees of its test's Secret, file by file: all pods of a Job have one template, so one Secret; of the
+/// tokens in it the kubelet shows each pod that of its own index, and no pod the controller's.
+fn mounts(has_feed: bool) -> Value {
+    let mount = |file: &str, field: &str, part: &str| {
+        let path = format!("{FOLDER}/{file}");
+        json!({ "name": "test", "mountPath": path, field: part, "readOnly": true })
+    };
+    let mut all = vec![mount("token", "subPathExpr", &worker_token(INDEX))];
+    let files = ["controller", "controller-key", "request.json"].into_iter().chain(has_feed.then_some("feed.csv"));
+    all.extend(files.map(|file| mount(file, "subPath", file)));
+    all.into()
 }
 
 /// Quantities, as Kubernetes writes them.

@@ -26,8 +26,14 @@ spec:
     spread: required
 ";
 
-const CONTENTS: Contents<'_> =
-    Contents { token: "(a token)", controller: "10.0.0.9:7000", request: "{}\n", feed: None };
+const CONTENTS: Contents<'_> = Contents {
+    token: "(a token)",
+    key: "(a key)",
+    tokens: &[],
+    controller: "10.0.0.9:7000",
+    request: "{}\n",
+    feed: None,
+};
 
 fn read(text: &str) -> LoadTest {
     LoadTest::read(text).expect("a test")
@@ -109,6 +115,37 @@ fn a_workers_command_line_has_its_index_and_no_secret() {
     let identity = |found: &Manifests| found.job["metadata"]["annotations"]["nearside.dev/test"].clone();
     let other = rendered(&TEST.replace("rate: 1.2k", "rate: 1.3k"), CONTENTS).expect("it can be");
     assert!(identity(&found) != identity(&binary) && identity(&other) != identity(&found));
+}
+
+/// Of the tokens in its Secret a worker's pod is shown that of its index alone; and never the controller's.
+#[test]
+fn a_worker_sees_its_own_token_and_no_other() {
+    let tokens: Vec<String> = (0..12).map(|worker| format!("(that of {worker})")).collect();
+    let found = rendered(TEST, Contents { tokens: &tokens, ..CONTENTS }).expect("it can be");
+    let data = &found.secret["stringData"];
+    assert_eq!((&data["token-0"], &data["token-11"]), (&json!("(that of 0)"), &json!("(that of 11)")));
+    let pod = &found.job["spec"]["template"]["spec"];
+    let volumes = pod["volumes"].as_array().expect("a list");
+    assert!(volumes.len() == 1 && volumes[0]["secret"]["secretName"] == "nearside-checkout", "{volumes:?}");
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().expect("a list");
+    let mut seen = Vec::new();
+    for mount in mounts {
+        assert_eq!(mount["readOnly"], true, "{mount}");
+        // Without one the whole Secret would be seen.
+        let part = mount["subPath"].as_str().or(mount["subPathExpr"].as_str()).expect("a part of it");
+        seen.push((mount["mountPath"].as_str().expect("a path"), part));
+    }
+    let expected = [
+        ("/run/nearside-test/token", "token-$(JOB_COMPLETION_INDEX)"),
+        ("/run/nearside-test/controller", "controller"),
+        ("/run/nearside-test/controller-key", "controller-key"),
+        ("/run/nearside-test/request.json", "request.json"),
+    ];
+    assert_eq!(seen, expected);
+    assert!(!seen.iter().any(|(_, part)| *part == "token"), "that is the controller's");
+    let fed = rendered(TEST, Contents { feed: Some(b"user\nann\n"), ..CONTENTS }).expect("it can be");
+    let mounts = &fed.job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"];
+    assert_eq!(mounts[4]["subPath"], "feed.csv");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn merged_counts_of_fifty_workers_are_those_of_all_samples_pooled() {
 
 fn outcome(problems: Vec<control::Problem>) -> Outcome<WorkerFigures> {
     let workers: Vec<WorkerOutcome<WorkerFigures>> = Vec::new();
-    Outcome { workers, problems, interrupted: false, skew: None, strangers: 0 }
+    Outcome { workers, problems, interrupted: false, skew: None, strangers: 0, refused: 0, impostors: Vec::new() }
 }
 
 #[test]

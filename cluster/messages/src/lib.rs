@@ -2,7 +2,7 @@
 //! stream. Without I/O.
 //!
 //! A worker is a process that generates a part of the load, the controller the one that begins and judges the
-//! whole. The worker connects, and says who it is with the token of its test ([`Hello`]). Then:
+//! whole. The worker connects, and says who it is with a token of its own ([`Hello`]). Then:
 //!
 //! | worker | controller |
 //! | --- | --- |
@@ -32,13 +32,13 @@ mod token;
 
 pub use lines::{LineTooLong, Lines};
 pub use reporter::{BEAT_EVERY, Reporter};
-pub use token::{CONTROLLER_FILE, KEY_FILE, TOKEN_FILE, TOKEN_VARIABLE, Token};
+pub use token::{CONTROLLER_FILE, KEY_FILE, KEY_VARIABLE, TOKEN_FILE, TOKEN_VARIABLE, Token};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of this exchange; raised when a message changes its meaning.
-const EXCHANGE: u32 = 2;
+const EXCHANGE: u32 = 3;
 
 /// The longest line before a worker has said who it is, in bytes.
 pub const HELLO_LIMIT: usize = 1 << 12;
@@ -62,7 +62,7 @@ pub fn version() -> String {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// The secret of its test.
+    /// The secret of this worker: [`Token::of_worker`].
     pub token: Token,
     /// Which of the workers it is, from zero.
     pub worker: u32,

@@ -4,23 +4,25 @@ use core::hash::Hasher;
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-/// The secret that the workers of one test have in common with their controller: 32 hexadecimal digits, drawn anew
-/// for each test. Whoever does not know it is heard no further.
+/// A secret of 32 hexadecimal digits: that of a test's controller, drawn anew for each test, or that of one worker,
+/// which is derived from it ([`Token::derived`]). Whoever does not know it is heard no further.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(String);
 
-/// Where a worker finds the token of its test: a process's environment is for its own user alone.
+/// Where a worker finds its token: a process's environment is for its own user alone.
 pub const TOKEN_VARIABLE: &str = "NEARSIDE_TEST_TOKEN";
 
-/// Where a worker that is a pod finds it: a file in the folder of its test's Secret.
+/// The variable beside it with the controller's public key: 64 hexadecimal digits.
+pub const KEY_VARIABLE: &str = "NEARSIDE_CONTROLLER_KEY";
+
+/// Where a worker that is a pod finds its token: a file in the folder of what it may read.
 pub const TOKEN_FILE: &str = "token";
 
 /// The file beside it that says where the controller is: an address or a name, and a port.
 pub const CONTROLLER_FILE: &str = "controller";
 
-/// The file beside it, of pods that have a token of their own each, with the controller's public key: 64 hexadecimal
-/// digits.
+/// The file beside it with the controller's public key: 64 hexadecimal digits.
 pub const KEY_FILE: &str = "controller-key";
 
 /// What the derivation of tokens is for, and of no other.
@@ -54,6 +56,12 @@ impl Token {
         hasher.write(DERIVATION);
         hasher.write(name.as_bytes());
         Self::new(hasher.finish128().as_u128())
+    }
+
+    /// The token of a worker of the test that has this one, by its number from zero.
+    #[must_use]
+    pub fn of_worker(&self, worker: u32) -> Self {
+        self.derived(&worker.to_string())
     }
 
     /// As it is handed to a worker.

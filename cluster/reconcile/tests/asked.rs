@@ -13,7 +13,7 @@ const TEST: &str = "apiVersion: nearside.dev/v1alpha1\nkind: LoadTest\nmetadata:
 
 fn manifests(text: &str) -> Manifests {
     let test = LoadTest::read(text).expect("a test");
-    let contents = Contents { token: "t", controller: "c:1", request: "{}\n", feed: None };
+    let contents = Contents { token: "t", key: "k", tokens: &[], controller: "c:1", request: "{}\n", feed: None };
     objects(&Setting { test: &test, source: text, namespace: "load", image: None, owner: None, contents })
         .expect("it can be")
 }

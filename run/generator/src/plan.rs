@@ -39,12 +39,12 @@ pub struct WorkerPlan {
     pub controller: ControllerPlan,
 }
 
-/// Where a controller is, and its test's token.
+/// Where a controller is, with its key and the worker's own token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControllerPlan {
-    /// On this machine, at this address; the token is in the environment.
+    /// On this machine, at this address; key and token are in the environment.
     Address(SocketAddr),
-    /// As files in this folder say, both of them.
+    /// As files in this folder say, all three of them.
     Folder(PathBuf),
 }
 

@@ -1,10 +1,10 @@
 //! The way from a worker to its controller: where that is, and connections to it, made anew when one breaks.
 
 use crate::plan::ControllerPlan;
-use channel::{Channel, Keys};
+use channel::{Channel, ControllerKey};
 use core::time::Duration;
 use cpu::Clock;
-use messages::{CONTROLLER_FILE, TOKEN_FILE, TOKEN_VARIABLE, Token};
+use messages::{CONTROLLER_FILE, KEY_FILE, KEY_VARIABLE, TOKEN_FILE, TOKEN_VARIABLE, Token};
 use rustix::net::sockopt::set_tcp_user_timeout;
 use say::Failure;
 use std::fs::File;
@@ -33,13 +33,13 @@ const FAR_PATIENCE: Duration = Duration::from_secs(60);
 /// Between one try and the next: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
-/// The longest name of a place, or token, in a file.
+/// The longest name of a place, token, or key, in a file.
 const FILE_LIMIT: u64 = 1_024;
 
 /// The way to a controller.
 pub struct Route {
     place: Place,
-    keys: Keys,
+    key: ControllerKey,
     patience: Duration,
 }
 
@@ -58,30 +58,34 @@ pub struct Tries {
 }
 
 impl Route {
-    /// Finds out where the controller is, and the token of its test.
+    /// Finds out where the controller is and which key it has, and the worker's own token.
     ///
     /// # Errors
     /// What of it is missing.
     pub fn find(plan: &ControllerPlan) -> Result<(Self, Token), Failure> {
-        let (place, text, patience, whence) = match plan {
+        let (place, patience, (token, token_at), (key, key_at)) = match plan {
             ControllerPlan::Address(address) => {
-                let text = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
-                (Place::Address(*address), text, NEAR_PATIENCE, TOKEN_VARIABLE.to_owned())
+                let variable = |name: &str| (std::env::var(name).unwrap_or_default(), name.to_owned());
+                (Place::Address(*address), NEAR_PATIENCE, variable(TOKEN_VARIABLE), variable(KEY_VARIABLE))
             }
             ControllerPlan::Folder(folder) => {
-                let token = folder.join(TOKEN_FILE);
-                let place = Place::Named(read(&folder.join(CONTROLLER_FILE))?);
-                (place, read(&token)?, FAR_PATIENCE, token.display().to_string())
+                let file = |name: &str| {
+                    let path = folder.join(name);
+                    read(&path).map(|text| (text, path.display().to_string()))
+                };
+                let (place, _) = file(CONTROLLER_FILE)?;
+                (Place::Named(place), FAR_PATIENCE, file(TOKEN_FILE)?, file(KEY_FILE)?)
             }
         };
-        let token = Token::read(&text).ok_or_else(|| format!("--worker: {whence} holds no token of a test"))?;
-        Ok((Self { place, keys: Keys::of(&token)?, patience }, token))
+        let token = Token::read(&token).ok_or_else(|| format!("--worker: {token_at} holds no token of a worker"))?;
+        let key = ControllerKey::read(&key).map_err(|_| format!("--worker: {key_at} holds no key of a controller"))?;
+        Ok((Self { place, key, patience }, token))
     }
 
     /// Connects to the controller, and tries again for as long as one may be away. The first try is made at once.
     ///
     /// # Errors
-    /// If nobody who knows the token is there by then, or nobody says anything.
+    /// If nobody who has that key is there by then, or nobody says anything.
     pub fn connect(&self, tries: &mut Tries) -> Result<Channel, Failure> {
         let mut why = io::Error::new(io::ErrorKind::ConnectionAborted, "it closes each connection unheard");
         loop {
@@ -122,7 +126,7 @@ impl Route {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_PATIENCE))?;
         set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MS)?;
-        Channel::connect(stream, &self.keys)
+        Channel::connect(stream, &self.key)
     }
 }
 
@@ -146,6 +150,7 @@ fn read(path: &Path) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use channel::Keys;
     use std::net::{Ipv4Addr, TcpListener};
 
     #[test]
@@ -153,7 +158,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let place = Place::Address(listener.local_addr().expect("bound"));
         let keys = Keys::of(&Token::new(7)).expect("keys");
-        let route = Route { place, keys: keys.clone(), patience: Duration::from_millis(400) };
+        let route = Route { place, key: keys.controller_key().clone(), patience: Duration::from_millis(400) };
         let serves = thread::spawn(move || {
             // As one does whose worker's place is taken: the handshake is made, and nothing said.
             for stream in listener.incoming().flatten() {

@@ -3,6 +3,7 @@
 use crate::args::port_of;
 use crate::cluster::drive::Driven;
 use crate::cluster::pods::Pods;
+use channel::Keys;
 use cpu::Clock;
 use kubernetes::Client;
 use manifests::{Contents, Manifests, Setting, objects};
@@ -39,6 +40,27 @@ pub enum Found<'a> {
     Host(&'a str),
 }
 
+/// What comes of a test's token for its workers.
+pub struct WorkerKeys {
+    pub token: Token,
+    /// The controller's public key, as text.
+    pub controller: String,
+    /// The token of each worker, as text.
+    pub tokens: Vec<String>,
+}
+
+impl WorkerKeys {
+    /// Those of a test with so many workers.
+    ///
+    /// # Errors
+    /// If the library has no such keys.
+    pub fn of(token: &Token, workers: u32) -> std::io::Result<Self> {
+        let controller = Keys::of(token)?.controller_key().text();
+        let tokens = (0..workers).map(|worker| token.of_worker(worker).text().to_owned()).collect();
+        Ok(Self { token: token.clone(), controller, tokens })
+    }
+}
+
 /// What is to be known of a test that begins.
 pub enum Starting<'a> {
     /// Another has its target.
@@ -61,8 +83,15 @@ impl ClusterTest<'_> {
     ///
     /// # Errors
     /// What of the test cannot be in a cluster.
-    pub fn objects(&self, arranged: &Arranged, token: &str, controller: &str) -> Result<Manifests, Vec<FieldError>> {
-        let contents = Contents { token, controller, request: &arranged.request, feed: arranged.feed.as_deref() };
+    pub fn objects(
+        &self,
+        arranged: &Arranged,
+        keys: &WorkerKeys,
+        controller: &str,
+    ) -> Result<Manifests, Vec<FieldError>> {
+        let WorkerKeys { token, controller: key, tokens } = keys;
+        let (request, feed) = (arranged.request.as_str(), arranged.feed.as_deref());
+        let contents = Contents { token: token.text(), key, tokens, controller, request, feed };
         let Self { test, source, namespace, image, owner, .. } = *self;
         objects(&Setting { test, source, namespace, image, owner, contents })
     }
@@ -155,7 +184,8 @@ impl Beginning<'_> {
         if let Some(Meeting { token, .. }) = known {
             self.token = token;
         }
-        let manifests = self.test.objects(self.arranged, self.token.text(), &place);
+        let keys = WorkerKeys::of(&self.token, self.test.test.workers).map_err(|why| why.to_string())?;
+        let manifests = self.test.objects(self.arranged, &keys, &place);
         manifests.map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     }
 }

@@ -25,12 +25,15 @@ const SIGKILL: i32 = 9;
 /// The processes of a test. Whoever drops this ends them.
 pub struct Processes {
     program: PathBuf,
-    /// What workers find in their environment, beside this process's.
-    variable: (&'static str, String),
+    /// What each worker finds in its environment, beside this process's.
+    variables: Vec<Variables>,
     children: Vec<Option<Worker>>,
     /// Processes that the kernel ended as memory ran out, when the test began.
     killed_before: Option<u64>,
 }
+
+/// Names and values in a worker's environment.
+pub type Variables = [(&'static str, String); 2];
 
 struct Worker {
     child: Child,
@@ -39,10 +42,10 @@ struct Worker {
 }
 
 impl Processes {
-    /// None so far.
-    pub fn new(program: PathBuf, workers: u32, variable: (&'static str, String)) -> Self {
-        let children = (0..workers).map(|_| None).collect();
-        Self { program, variable, children, killed_before: killed_for_memory() }
+    /// None so far, of as many workers as there are environments.
+    pub fn new(program: PathBuf, variables: Vec<Variables>) -> Self {
+        let children = variables.iter().map(|_| None).collect();
+        Self { program, variables, children, killed_before: killed_for_memory() }
     }
 
     /// Starts a worker, if it has no process yet.
@@ -52,10 +55,10 @@ impl Processes {
     pub fn launch(&mut self, worker: u32, arguments: &[OsString]) -> std::io::Result<()> {
         let free = self.children.get_mut(worker as usize).filter(|place| place.is_none());
         let Some(place) = free else { return Ok(()) };
-        let (name, value) = &self.variable;
+        let variables = self.variables.get(worker as usize).into_iter().flatten();
         let mut child = Command::new(&self.program)
             .args(arguments)
-            .env(name, value)
+            .envs(variables.map(|(name, value)| (*name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -1,6 +1,6 @@
 //! One test of an operator, from its object to what it came to: as `nearside cluster run` runs it, told by notes.
 
-use crate::cluster::{ClusterTest, Found, Started, Starting, reach, secret_of};
+use crate::cluster::{ClusterTest, Found, Started, Starting, WorkerKeys, reach, secret_of};
 use crate::random::random;
 use crate::running::{Onlooker, Running};
 use crate::shown::{Shown, Weighed};
@@ -95,7 +95,8 @@ impl Task {
             found: self.host.as_deref().map_or(Found::Own, Found::Host),
         };
         let place = self.host.as_deref().unwrap_or_default();
-        let manifests = cluster.objects(&arranged, Token::new(0).text(), place).map_err(|wrong| refused(&wrong))?;
+        let keys = WorkerKeys::of(&Token::new(0), test.workers).map_err(not_started)?;
+        let manifests = cluster.objects(&arranged, &keys, place).map_err(|wrong| refused(&wrong))?;
         let draw = || random().map_err(not_started);
         let drawn = (Token::new(draw()?), draw()? as u64);
         let mut starting = |starting: Starting<'_>| match starting {

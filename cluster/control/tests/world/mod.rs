@@ -1,13 +1,14 @@
 //! Workers, their processes and clocks, connections, and a controller that may die, in virtual time.
 
 mod setting;
+mod strangers;
 
 pub use setting::{Death, Setting};
 
 use control::{Action, ChannelId, Control, ControlRules, Gone, Outcome, Part, ProblemKind, Progress};
 use core::cmp::Reverse;
 use core::time::Duration;
-use messages::{Counted, FromWorker, Hello, Readiness, Reporter, ToWorker, Token};
+use messages::{FromWorker, Hello, Readiness, Reporter, ToWorker, Token};
 use random::SplitMix64;
 use std::collections::{BTreeMap, BinaryHeap};
 use wire::Time;
@@ -123,7 +124,12 @@ impl World {
         let worker = |index: u32, random: &mut SplitMix64| {
             let ahead = random.up_to(14_400_000_000_000) as i64 - 7_200_000_000_000;
             let clock = Time::from_nanos(start.as_nanos().saturating_add_signed(ahead));
-            let hello = Hello { token: Token::new(7), worker: index, instance: random.bits(), version: "1".into() };
+            let hello = Hello {
+                token: Token::new(7).of_worker(index),
+                worker: index,
+                instance: random.bits(),
+                version: "1".into(),
+            };
             Worker {
                 side: Reporter::new(hello, clock),
                 alive: true,
@@ -173,7 +179,7 @@ impl World {
             self.after(Duration::from_millis(ms), Event::Break(worker as u32));
         }
         for _ in 0..self.setting.strangers {
-            let (ms, kind) = (self.random.up_to(5_000), self.random.below(5));
+            let (ms, kind) = (self.random.up_to(5_000), self.random.below(7));
             self.after(Duration::from_millis(ms), Event::Stranger(kind as u32));
         }
         if let Some((worker, death)) = self.setting.death {
@@ -392,30 +398,6 @@ impl World {
             }
             let us = self.random.up_to(2_000);
             self.after(Duration::from_micros(us), Event::Gone(index, gone));
-        }
-    }
-
-    /// Somebody who is no worker, or says that it is one.
-    fn stranger(&mut self, kind: u32) {
-        if self.control.is_none() {
-            return;
-        }
-        let channel = self.open(None);
-        let hello = |token, worker, instance| Hello { token, worker, instance, version: "1".into() };
-        let words: Vec<Word> = match kind {
-            0 => vec![FromWorker::Hello(hello(Token::new(8), 0, 1))],
-            // As many workers as there are, and one that is there.
-            1 => vec![FromWorker::Hello(hello(Token::new(7), 1_000, 1))],
-            2 => vec![FromWorker::Measured(Part { measured: 1_000_000, begun_ns: Vec::new(), faults: Vec::new() })],
-            3 => {
-                let interval = Counted { number: 0, place: 0, interval: 1 << 40 };
-                vec![FromWorker::Interval(interval), FromWorker::Failed("no".to_owned())]
-            }
-            // Says nothing at all.
-            _ => Vec::new(),
-        };
-        for word in words {
-            self.after(Duration::from_micros(30), Event::ToControl(channel, word));
         }
     }
 

@@ -214,7 +214,8 @@ impl Cluster {
                 String::from_utf8(bytes).expect("text")
             };
             pod.state = PodState::Running;
-            let (token, controller) = (text("token"), text("controller"));
+            // What the kubelet shows a pod of this index.
+            let (token, controller) = (text(&format!("token-{}", pod.index)), text("controller"));
             begun.push(Process::Begins { pod: *number, index: pod.index, token, controller });
         }
         begun

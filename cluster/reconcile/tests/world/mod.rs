@@ -459,7 +459,10 @@ impl Test {
     }
 
     fn objects(&self, token: &Token, place: &str) -> Manifests {
-        let contents = Contents { token: token.text(), controller: place, request: "{}\n", feed: None };
+        let tokens = (0..self.spec.workers).map(|worker| token.of_worker(worker).text().to_owned());
+        let tokens: Vec<String> = tokens.collect();
+        let (token, key, request) = (token.text(), "k", "{}\n");
+        let contents = Contents { token, key, tokens: &tokens, controller: place, request, feed: None };
         let setting = ObjectsSetting {
             test: &self.spec,
             source: &self.text,

@@ -375,17 +375,23 @@ impl State {
             return;
         }
         let secret = self.objects.values().find(|object| object["kind"] == "Secret").expect("its Secret").clone();
-        let folder = self.folder.join("run");
-        fs::create_dir_all(&folder).expect("a folder");
-        for (key, text) in secret["data"].as_object().expect("a map") {
-            fs::write(folder.join(key), unbase64(text.as_str().expect("text"))).expect("a file");
-        }
-        let folder = folder.to_str().expect("text").to_owned();
+        let container = &job["spec"]["template"]["spec"]["containers"][0];
         for index in 0..job["spec"]["completions"].as_u64().expect("a number") as u32 {
-            let words = job["spec"]["template"]["spec"]["containers"][0]["args"].as_array().expect("a list");
+            let own = |text: &str| text.replace("$(JOB_COMPLETION_INDEX)", &index.to_string());
+            let folder = self.folder.join(format!("run-{index}"));
+            fs::create_dir_all(&folder).expect("a folder");
+            // A pod sees of the Secret what its container mounts.
+            for mount in container["volumeMounts"].as_array().expect("a list") {
+                let part = mount["subPath"].as_str().or(mount["subPathExpr"].as_str()).expect("a part of it");
+                let path = mount["mountPath"].as_str().expect("a path");
+                let file = path.strip_prefix("/run/nearside-test/").expect("in its folder");
+                let text = secret["data"][own(part)].as_str().expect("it is in the Secret");
+                fs::write(folder.join(file), unbase64(text)).expect("a file");
+            }
+            let folder = folder.to_str().expect("text").to_owned();
+            let words = container["args"].as_array().expect("a list");
             let words = words.iter().map(|word| {
-                let word = word.as_str().expect("text").replace("$(JOB_COMPLETION_INDEX)", &index.to_string());
-                word.replace("$$", "$").replace("/run/nearside-test", &folder)
+                own(word.as_str().expect("text")).replace("$$", "$").replace("/run/nearside-test", &folder)
             });
             let idle = matches!(self.scripts.get(&index), Some(Script::Unschedulable | Script::NoImage));
             let mut command = Nearside::command(words.collect::<Vec<String>>());

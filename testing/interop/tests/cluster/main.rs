@@ -5,5 +5,6 @@ mod api_server;
 mod audits;
 mod local;
 mod operator;
+mod planted;
 mod pods;
 mod server;

@@ -19,7 +19,7 @@ pub(super) struct WorkerArgs {
     #[arg(long, value_name = "ADDRESS", hide = true, requires = "worker", group = "controller_place")]
     controller: Option<SocketAddr>,
 
-    /// The same, as the files of this folder say: controller, and token
+    /// The same, as the files of this folder say: controller, controller-key, and token
     #[arg(long, value_name = "FOLDER", hide = true, requires = "worker", group = "controller_place")]
     controller_folder: Option<PathBuf>,
 }
