@@ -60,16 +60,18 @@ impl Pacer {
         Self { rate, segment, quantum, credit: 0, at: Time::ZERO, left, granted: None, waits: false }
     }
 
-    /// Another rate, another segment size. What is owed stays, in bytes.
-    pub fn set(&mut self, now: Time, rate: u64, segment: u32) {
+    /// Another rate, another segment size. What is owed stays, in bytes. Returns whether
+    /// anything changes by it.
+    pub fn set(&mut self, now: Time, rate: u64, segment: u32) -> bool {
         let (rate, segment) = (rate.max(1), segment.max(1));
         if (rate, segment) == (self.rate, self.segment) {
-            return;
+            return false;
         }
         self.earn(now);
         (self.rate, self.segment) = (rate, segment);
         self.quantum = quantum(rate, segment);
         self.left = self.left.min(self.quantum.max(segment));
+        true
     }
 
     /// Bytes per second.
@@ -83,6 +85,12 @@ impl Pacer {
     #[must_use]
     pub const fn quantum(&self) -> u32 {
         self.quantum
+    }
+
+    /// Bytes that [`Pacer::may_send`] lets go at most.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        self.left.max(self.quantum)
     }
 
     /// How much of `want` bytes may leave now: all of it, or whole segments.
@@ -135,6 +143,10 @@ impl Pacer {
             return now;
         };
         let span = span(self.at, now);
+        if span == 0 {
+            // One question follows another.
+            return granted;
+        }
         // Beyond a quantum nothing is saved up.
         let most = i64::from(self.quantum) * BYTE - 1;
         let earned = i64::try_from(self.rate.saturating_mul(span)).unwrap_or(i64::MAX);

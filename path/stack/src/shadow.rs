@@ -4,8 +4,9 @@
 //! one go ([`wire::plain`]), and a connection that is undisturbed takes and
 //! gives it with the checks left out that cannot fail
 //! ([`tcp::Connection::on_light`], [`tcp::Connection::poll_light`], those of
-//! secured connections and those of the connection's end). Each promises to do what the general way would have
-//! done. Where frames go through an [`Egress`](crate::Egress) that is watched, this is held
+//! secured connections and those of the connection's end), or that is paced and nothing else
+//! ([`tcp::Connection::on_steady`], [`tcp::Connection::poll_steady`]). Each promises to do what the
+//! general way would have done. Where frames go through an [`Egress`](crate::Egress) that is watched, this is held
 //! against it: the stack goes back to what it was before the short way, takes
 //! the general one, and what both left is compared: what the application is
 //! told, the connection field by field, frames byte by byte, counters, and what
@@ -42,12 +43,16 @@ pub enum Way {
     Expected,
     /// A segment that ends one.
     Orderly,
+    /// An acknowledgement on a steady connection.
+    Steady,
     /// All that a light connection has to send.
     SendLight,
     /// The same of one that is secured: one record.
     SendSealed,
     /// All that a light connection has to send, where that is a few segments.
     SendFew,
+    /// What a steady connection has to send: as much as its pacer lets go.
+    SendSteady,
     /// What ends it.
     SendOrderly,
     /// The SYN that opens one.
@@ -58,15 +63,17 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Parse,
         Self::Light,
         Self::LightSealed,
         Self::Expected,
         Self::Orderly,
+        Self::Steady,
         Self::SendLight,
         Self::SendSealed,
         Self::SendFew,
+        Self::SendSteady,
         Self::SendOrderly,
         Self::SendOpening,
         Self::Build,

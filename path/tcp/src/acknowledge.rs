@@ -21,12 +21,17 @@ impl Connection {
     /// Something is newly acknowledged. Returns whether the send queue fell to the
     /// low-water mark.
     #[inline]
-    pub(crate) fn on_acked(&mut self, cx: &mut Context<'_>, header: &TcpHeader, progress: Progress) -> bool {
-        let Progress { acked, fin, first, .. } = progress;
+    pub(crate) fn on_acked(
+        &mut self,
+        cx: &mut Context<'_>,
+        timestamps: Option<&Timestamps>,
+        progress: Progress,
+    ) -> bool {
+        let Progress { una, acked, fin, first, .. } = progress;
         let in_flight = self.in_flight();
         self.rope.release(u64::from(acked - u32::from(fin)));
-        self.una = header.ack;
-        let rtt_us = self.sample_rtt(cx, header, first);
+        self.una = una;
+        let rtt_us = self.sample_rtt(cx, timestamps, first);
         if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() || self.fills_window(in_flight) {
             self.on_progress(cx, &progress, in_flight, rtt_us);
         }
@@ -68,13 +73,18 @@ impl Connection {
     /// `first` left, otherwise in milliseconds. Of all that an acknowledgement
     /// covers the first counts, as it does in a timestamp's echo.
     #[inline]
-    pub(crate) fn sample_rtt(&mut self, cx: &Context<'_>, header: &TcpHeader, first: Option<SeqNum>) -> Option<u32> {
+    pub(crate) fn sample_rtt(
+        &mut self,
+        cx: &Context<'_>,
+        timestamps: Option<&Timestamps>,
+        first: Option<SeqNum>,
+    ) -> Option<u32> {
         if self.cold.is_some()
             && let Some(us) = self.sample_departure(cx, first)
         {
             return Some(us);
         }
-        let ms = self.round_trip(cx.now_ms, || cx.ts_offset, header.options.timestamps.as_ref())?;
+        let ms = self.round_trip(cx.now_ms, || cx.ts_offset, timestamps)?;
         Some(self.take_sample(ms))
     }
 
@@ -253,13 +263,7 @@ impl Connection {
             self.on_sizes(cx);
         }
         if self.wl1.at_or_before(header.seq) {
-            if window > 0 && self.snd_wnd == 0 && self.in_flight() == 0 && self.waits_to_send() {
-                // The window has opened: no more probes.
-                self.backoff = 0;
-                self.flags.clear(Flags::TIMER | Flags::PROBE);
-            }
-            self.snd_wnd = window;
-            self.wl1 = header.seq;
+            self.note_window(header.seq, window);
         }
         if self.in_flight() == 0 && !self.waits_to_send() {
             // The peer is there: keepalive's probes are answered.
@@ -268,6 +272,18 @@ impl Connection {
         if fin {
             self.on_fin_acked(cx, outcome);
         }
+    }
+
+    /// The peer's window, by a segment from `seq` on that none overtook.
+    #[inline]
+    pub(crate) fn note_window(&mut self, seq: SeqNum, window: u32) {
+        if window > 0 && self.snd_wnd == 0 && self.in_flight() == 0 && self.waits_to_send() {
+            // The window has opened: no more probes.
+            self.backoff = 0;
+            self.flags.clear(Flags::TIMER | Flags::PROBE);
+        }
+        self.snd_wnd = window;
+        self.wl1 = seq;
     }
 
     /// An acknowledgement that another overtook still says what the peer holds: the scoreboard

@@ -208,6 +208,11 @@ impl Cold {
 
     /// Whether the fast path may be taken again.
     pub fn undisturbed(&self) -> bool {
+        self.pacing.is_none() && self.is_calm()
+    }
+
+    /// Whether nothing but a pacer keeps the fast path from being taken.
+    pub fn is_calm(&self) -> bool {
         !self.recovering()
             && self.receive.is_empty()
             && self.fin_at.is_none()
@@ -220,7 +225,17 @@ impl Cold {
             && self.dsack.is_none()
             && self.echo.is_none()
             && self.sizes.as_ref().is_none_or(|sizes| sizes.is_at_rest())
-            && self.pacing.is_none()
+    }
+
+    /// Whether its packets are treated as nearly all are on their way.
+    pub fn is_treated_usually(&self) -> bool {
+        !self.fragmented && self.asked.as_ref().is_none_or(|asked| asked.options.traffic_class == 0)
+    }
+
+    /// Whether a segment of the peer has only what it says itself for a consequence: nothing
+    /// waits for the peer to be heard, or for time to pass.
+    pub fn hears_nothing_else(&self) -> bool {
+        self.sizes.is_none() && self.late.is_none() && self.asked.as_ref().is_none_or(|asked| !asked.more)
     }
 
     /// Whether nothing would be forgotten with this but how often something
@@ -268,7 +283,7 @@ impl Cold {
     /// Nothing waits for the pacer.
     pub fn forget_wait(&mut self) {
         if let Some(pacing) = &mut self.pacing {
-            pacing.until = None;
+            (pacing.until, pacing.moved) = (None, false);
         }
     }
 }

@@ -484,8 +484,10 @@ impl Connection {
     #[must_use]
     pub fn wants_poll(&self) -> bool {
         const URGENT: u16 = Flags::ACK_NOW | Flags::PROBE | Flags::SLOW;
-        self.flags.has(URGENT)
-            || self.unacked > 0
+        if self.flags.has(URGENT) {
+            return !self.waits_for_pacer();
+        }
+        self.unacked > 0
             || self.rope.len() > self.in_flight()
             || (self.flags.has(Flags::FINISHED) && !self.flags.has(Flags::FIN_SENT))
             || (self.flags.has(Flags::RETRANSMIT) && self.state.opening())

@@ -155,7 +155,8 @@ impl Connection {
         self.note_timestamp(header.options.timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
-            outcome.drained = self.on_acked(cx, header, Progress::plain(header, acked, false, Some(self.una)));
+            let progress = Progress::plain(header.ack, acked, false, Some(self.una));
+            outcome.drained = self.on_acked(cx, header.options.timestamps.as_ref(), progress);
         }
         self.last_rx = cx.now_ms;
         self.snd_wnd = u32::from(header.window) << self.peer_shift();

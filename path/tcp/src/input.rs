@@ -93,7 +93,7 @@ impl Connection {
         self.una = header.ack;
         if self.flags.has(Flags::TIMESTAMPS) || !retransmitted {
             // Karn: without timestamps a SYN sent twice gives no sample.
-            let _ = self.sample_rtt(cx, header, None);
+            let _ = self.sample_rtt(cx, header.options.timestamps.as_ref(), None);
         }
         self.flags.clear(Flags::TIMING);
         if retransmitted && !self.rtt.sampled() {

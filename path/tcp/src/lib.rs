@@ -49,6 +49,7 @@ mod sealed;
 mod short_ways;
 mod sizes;
 mod state;
+mod steady;
 mod text;
 mod timer;
 
@@ -69,3 +70,4 @@ pub use rope::{Fixed, KEYS_WEAR, Message, QueueFull, Workbench};
 pub use rtt::Rtt;
 pub use scoreboard::Scoreboard;
 pub use state::State;
+pub use steady::Steady;

@@ -195,7 +195,7 @@ impl Connection {
 
     /// New data at SND.NXT. `last` says that it empties the queue.
     #[inline]
-    fn emit_data(&mut self, cx: &mut Context<'_>, offset: u32, len: u32, last: bool) -> Emit {
+    pub(crate) fn emit_data(&mut self, cx: &mut Context<'_>, offset: u32, len: u32, last: bool) -> Emit {
         let push = if last { self.ends_write() } else { self.is_push_point(cx, offset, len) };
         let flags = if push { Bits::ACK.union(Bits::PSH) } else { Bits::ACK };
         let seq = self.nxt;

@@ -9,4 +9,6 @@ pub(crate) struct Pacing {
     pub pacer: Pacer,
     /// Something waits for the pacer until then.
     pub until: Option<Time>,
+    /// The rate is another since: perhaps it waits for less.
+    pub moved: bool,
 }

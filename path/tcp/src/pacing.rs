@@ -1,9 +1,10 @@
 //! When what the windows let go leaves: a connection that is paced asks its
 //! pacer before it sends new data, and before it sends something again.
 //!
-//! Nothing of it is there for others. A pacer lives in the cold part, which no
-//! short way takes a connection with, and makes the connection a slow one, so
-//! that [`Connection::poll_segment`] does not look for it either.
+//! Nothing of it is there for others. A pacer lives in the cold part, which the
+//! short ways of others take no connection with, and makes the connection a slow
+//! one, so that [`Connection::poll_segment`] does not look for it either. What a
+//! paced connection has of short ways stands apart (`steady.rs`).
 
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use crate::config::Config;
 use crate::connection::Connection;
 use crate::flags::Flags;
 use crate::paced::Pacing;
+use crate::state::State;
 use congestion::{Pacer, initial_window};
 use wire::Time;
 use wire::tcp::SeqNum;
@@ -42,13 +44,33 @@ impl Connection {
         // unless a rate was given.
         let starts = cold.unclocked && self.una == self.nxt && given.is_none();
         match &mut cold.pacing {
-            Some(pacing) if !starts => pacing.pacer.set(now, rate, segment),
+            Some(pacing) if !starts => pacing.moved |= pacing.pacer.set(now, rate, segment),
             pacing => {
                 let burst = if starts { initial_window(segment) } else { 0 };
-                *pacing = Some(Pacing { pacer: Pacer::new(rate, segment, burst), until: None });
+                *pacing = Some(Pacing { pacer: Pacer::new(rate, segment, burst), until: None, moved: false });
             }
         }
         self.flags.set(Flags::SLOW);
+    }
+
+    /// Whether a turn to send would only have its pacer refuse once more: what is queued waits
+    /// for that, its rate is what it was then, and nothing else has to be said.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn waits_for_pacer(&self) -> bool {
+        const URGENT: u16 = Flags::ACK_NOW | Flags::PROBE | Flags::SEALED;
+        let Some(cold) = &self.cold else { return false };
+        let refused = cold.pacing.is_some_and(|pacing| pacing.until.is_some() && !pacing.moved);
+        let in_flight = self.nxt.forward_from(self.una);
+        refused
+            && self.state == State::Established
+            && !self.flags.has(URGENT)
+            && self.unacked == 0
+            && self.dupacks == 0
+            && self.rope.len() > in_flight
+            // What the windows hold back does not wait for the pacer.
+            && self.snd_wnd.min(self.cwnd) > in_flight
+            && cold.is_calm()
     }
 
     /// How much of `waiting` bytes of new data, of which the windows let `usable`

@@ -1,10 +1,12 @@
 //! What an acknowledgement newly acknowledges.
 
-use wire::tcp::{SeqNum, TcpHeader};
+use wire::tcp::SeqNum;
 
 /// What an acknowledgement newly acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
+    /// SND.UNA from now on.
+    pub una: SeqNum,
     /// Sequence numbers, our FIN among them or not.
     pub acked: u32,
     pub fin: bool,
@@ -19,7 +21,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// Of an acknowledgement without SACK blocks.
     #[inline(always)]
-    pub const fn plain(header: &TcpHeader, acked: u32, fin: bool, first: Option<SeqNum>) -> Self {
-        Self { acked, fin, first, delivered: acked, highest: header.ack }
+    pub const fn plain(una: SeqNum, acked: u32, fin: bool, first: Option<SeqNum>) -> Self {
+        Self { una, acked, fin, first, delivered: acked, highest: una }
     }
 }

@@ -161,15 +161,25 @@ impl Rack {
     /// When the byte at `seq` left, if it left once and its time is known
     /// (Karn's algorithm, RFC 6298 section 3).
     pub fn departure(&self, seq: SeqNum) -> Option<Time> {
-        let index = self.sent.partition_point(|sent| sent.end.at_or_before(seq));
-        self.sent.get(index).filter(|sent| sent.timed).map(|sent| sent.at)
+        self.first_where(|sent| sent.end.after(seq)).filter(|sent| sent.timed).map(|sent| sent.at)
     }
 
     /// When what ends at `end` left, and what had been delivered by then; nothing
     /// if it left more than once, or unnoticed.
     pub fn send_state(&self, end: SeqNum) -> Option<(Time, SendState)> {
-        let index = self.sent.partition_point(|sent| sent.end.before(end));
-        self.sent.get(index).filter(|sent| sent.timed).map(|sent| (sent.at, sent.state))
+        self.first_where(|sent| sent.end.at_or_after(end)).filter(|sent| sent.timed).map(|sent| (sent.at, sent.state))
+    }
+
+    /// The first of which `is_so`, as it is of all behind that. Mostly it is asked for one of the
+    /// first two: what is acknowledged in order, with every second segment, stands there.
+    #[inline(always)]
+    fn first_where(&self, is_so: impl Fn(&Sent) -> bool) -> Option<&Sent> {
+        let mut all = self.sent.iter();
+        match (all.next()?, all.next()) {
+            (first, _) if is_so(first) => Some(first),
+            (_, Some(second)) if is_so(second) => Some(second),
+            _ => self.sent.get(self.sent.partition_point(|sent| !is_so(sent))),
+        }
     }
 
     /// The least round trip of late; zero before the first.
@@ -224,8 +234,7 @@ impl Rack {
     /// (RFC 8985 section 6.2 step 2). `echoed`: whether the acknowledgement
     /// may answer a transmission of that time, by its timestamp.
     pub fn on_arrived(&mut self, end: SeqNum, now: Time, echoed: impl Fn(Time) -> bool) {
-        let index = self.sent.partition_point(|sent| sent.end.before(end));
-        let Some(sent) = self.sent.get(index).copied() else { return };
+        let Some(sent) = self.first_where(|sent| sent.end.at_or_after(end)).copied() else { return };
         let departure = Departure { at: sent.at, end };
         if sent.again {
             self.on_arrived_again(departure, now, echoed);

@@ -52,12 +52,14 @@ impl Connection {
             return self.on_ack_newreno(cx, header, ack, outcome);
         }
         let (una, blocks) = (self.una, header.options.sack.as_slice());
+        let timestamps = header.options.timestamps.as_ref();
         let tracked = self.cold.as_ref().is_some_and(|cold| {
             !cold.scoreboard.is_empty() || cold.recovering() || cold.probe.is_some() || cold.reordering_timer
         });
         if blocks.is_empty() && !tracked {
             if ack.acked > 0 {
-                outcome.drained |= self.on_acked(cx, header, Progress::plain(header, ack.acked, ack.fin, Some(una)));
+                let progress = Progress::plain(header.ack, ack.acked, ack.fin, Some(una));
+                outcome.drained |= self.on_acked(cx, timestamps, progress);
             }
             return;
         }
@@ -69,9 +71,9 @@ impl Connection {
             let progress = Progress {
                 delivered: delivered.bytes(ack.acked),
                 highest: delivered.highest.map_or(header.ack, |highest| highest.latest(header.ack)),
-                ..Progress::plain(header, ack.acked, ack.fin, delivered.original)
+                ..Progress::plain(header.ack, ack.acked, ack.fin, delivered.original)
             };
-            outcome.drained |= self.on_acked(cx, header, progress);
+            outcome.drained |= self.on_acked(cx, timestamps, progress);
         } else {
             // What is only SACKed has its round trip too (tcp_ack_update_rtt in Linux's tcp_input.c).
             let rtt_us = self.sample_departure(cx, delivered.original);
@@ -536,8 +538,8 @@ impl Connection {
             delivered = cold.scoreboard.on_ack(una, header.ack, nxt, &[]);
         }
         if ack.acked > 0 {
-            let progress = Progress::plain(header, ack.acked, ack.fin, delivered.original);
-            outcome.drained |= self.on_acked(cx, header, progress);
+            let progress = Progress::plain(header.ack, ack.acked, ack.fin, delivered.original);
+            outcome.drained |= self.on_acked(cx, header.options.timestamps.as_ref(), progress);
         } else if ack.duplicate {
             self.dupacks = self.dupacks.saturating_add(1);
             // The first two let a new segment go each (RFC 3042): the flight

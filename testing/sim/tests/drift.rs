@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const SEEDS: [u64; 16] = [4, 1, 3, 0, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// What is planted where, and what is said of it.
-const PLANTS: [(Way, Tampering, &str); 22] = [
+const PLANTS: [(Way, Tampering, &str); 27] = [
     (Way::Light, Tampering::RoundTrip, "rtt Rtt"),
     (Way::Light, Tampering::Acknowledgement, "flags"),
     (Way::Light, Tampering::Told, "the application is told"),
@@ -25,6 +25,9 @@ const PLANTS: [(Way, Tampering, &str); 22] = [
     (Way::Expected, Tampering::Told, "the application is told"),
     (Way::Orderly, Tampering::Nagle, "flags"),
     (Way::Orderly, Tampering::Finished, "finished: true"),
+    (Way::Steady, Tampering::RoundTrip, "rtt Rtt"),
+    (Way::Steady, Tampering::Sent, "drained: true"),
+    (Way::Steady, Tampering::Counted, "segments_in"),
     (Way::SendLight, Tampering::RoundTrip, "rtt Rtt"),
     (Way::SendLight, Tampering::Window, "frames ["),
     (Way::SendSealed, Tampering::RoundTrip, "rtt Rtt"),
@@ -32,6 +35,8 @@ const PLANTS: [(Way, Tampering, &str); 22] = [
     (Way::SendSealed, Tampering::Cut, "frames"),
     (Way::SendFew, Tampering::RoundTrip, "rtt Rtt"),
     (Way::SendFew, Tampering::Cut, "frames"),
+    (Way::SendSteady, Tampering::RoundTrip, "rtt Rtt"),
+    (Way::SendSteady, Tampering::Cut, "frames"),
     (Way::SendOrderly, Tampering::Cut, "frames"),
     (Way::SendOpening, Tampering::Window, "frames [74 bytes"),
     (Way::Build, Tampering::Window, "frames"),

@@ -133,12 +133,18 @@ impl Tcp {
     #[inline(never)]
     pub fn on_plain_of<'f>(&mut self, ip: &mut Ip, slot: u32, plain: Plain<'f>, out: &mut impl Egress) -> Arrived<'f> {
         let flow = self.slots.at(slot).flow();
-        let way = if self.slots.at(slot).tcp.is_sealed() { Way::LightSealed } else { Way::Orderly };
+        let way = match &self.slots.at(slot).tcp {
+            tcp if tcp.is_sealed() => Way::LightSealed,
+            tcp if tcp.has_cold() => Way::Steady,
+            _ => Way::Orderly,
+        };
         let taken = if out.watched().by_anybody() {
             self.compare_arrival(ip, way, slot, &plain.tcp_header(), plain.payload, out)
         } else if way == Way::LightSealed {
             let light = self.on_light_sealed(ip, slot, &flow, &plain.header, plain.payload);
             light.map(|light| light.with(plain.payload, true))
+        } else if way == Way::Steady {
+            self.on_steady(ip, slot, &flow, &plain.header, plain.payload).map(Arrived::Segment)
         } else {
             self.on_orderly(ip, slot, &flow, &plain.header, plain.payload).map(Arrived::Segment)
         };
@@ -362,6 +368,30 @@ impl Tcp {
             self.outbox.ready.push(index);
         }
         Some(Arrival { id, outcome, data: payload, accepted: false })
+    }
+
+    /// An acknowledgement on a steady connection (see [`tcp::Connection::on_steady`]).
+    #[inline]
+    pub(super) fn on_steady<'f>(
+        &mut self,
+        ip: &mut Ip,
+        index: u32,
+        flow: &Flow,
+        header: &Established,
+        payload: &[u8],
+    ) -> Option<Arrival<'f>> {
+        let slot = self.slots.at_mut(index);
+        let mut cx = self.common.context(flow);
+        let outcome = slot.tcp.on_steady(&mut cx, header, payload)?;
+        ip.neighbours.confirm(slot.neighbour, self.common.now);
+        let id = slot.id(index);
+        let wants = slot.tcp.wants_poll();
+        self.timers.enter_deadline(index, slot);
+        self.update_room(index);
+        if wants {
+            self.make_ready(index);
+        }
+        Some(Arrival { id, outcome, data: &[], accepted: false })
     }
 
     /// A segment of a connection.

@@ -63,7 +63,8 @@ struct After {
     ready: Vec<u32>,
     over: Vec<(ConnId, Closed)>,
     delayed_acks: Vec<DelayedAck>,
-    /// Connections that came to wait for their pacers: short ways have none wait.
+    /// Connections that came to wait for their pacers: of all short ways, that of steady ones alone
+    /// has them wait.
     paced: usize,
 }
 
@@ -218,10 +219,11 @@ impl Tcp {
                     let light = this.on_light_sealed(ip, index, &flow, &header, payload);
                     light.map(|light| light.with(payload, true))
                 }
+                Way::Steady => this.on_steady(ip, index, &flow, &header, payload).map(Arrived::Segment),
                 _ => this.on_orderly(ip, index, &flow, &header, payload).map(Arrived::Segment),
             })
         };
-        if self.slots.at(index).tcp.has_cold() {
+        if way != Way::Steady && self.slots.at(index).tcp.has_cold() {
             // It is no short way's, and what it holds is not copied for that.
             let arrived = take(self, ip);
             self.tell_of_cold(ip, out, way, index, arrived.is_some());
@@ -268,7 +270,7 @@ impl Tcp {
     /// A short way of what a connection has to send, and the general one.
     #[inline(never)]
     pub(super) fn compare_sent(&mut self, ip: &mut Ip, way: Way, index: u32, out: &mut impl Egress) -> bool {
-        let cold = self.slots.at(index).tcp.has_cold();
+        let cold = way != Way::SendSteady && self.slots.at(index).tcp.has_cold();
         let before = (!cold).then(|| self.before(ip, index));
         let room = out.room();
         let mut tapped = Tapped { inner: out, frames: Vec::new() };
@@ -277,6 +279,7 @@ impl Tcp {
             Way::SendFew => self.transmit_few(ip, index, &mut tapped),
             Way::SendSealed => self.transmit_single(ip, index, &mut tapped),
             Way::SendOpening => self.transmit_first(ip, index, &mut tapped),
+            Way::SendSteady => self.transmit_steady(ip, index, &mut tapped),
             _ => self.transmit_last(ip, index, &mut tapped),
         };
         let Some(before) = before else {
@@ -289,6 +292,8 @@ impl Tcp {
             self.compare_untouched(ip, way, index, &before, short, out);
             return false;
         }
+        let waits = |at: Time| self.timers.calendar.covers(index, at.as_nanos());
+        short.paced = usize::from(short.slot.tcp.paced_until().is_some_and(waits));
         let kept = short.lay_open(out, way, None, &mut frames);
         let mut aside = Rehearsal::new(ip.mtu(), room);
         let (slots, general) =
@@ -375,7 +380,7 @@ impl Tcp {
         }
     }
 
-    /// No short way is for a connection with a cold part.
+    /// No short way but those of steady connections is for one with a cold part.
     fn tell_of_cold(&self, ip: &Ip, out: &mut impl Egress, way: Way, index: u32, taken: bool) {
         if taken {
             self.tell(ip, out, way, index, vec!["taken with a cold part".into()]);

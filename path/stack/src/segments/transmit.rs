@@ -8,7 +8,7 @@ use crate::ip::Ip;
 use crate::shadow::Way;
 use app::ConnId;
 use core::hint::cold_path;
-use tcp::{Connection, Context, Emit, FEW, Path, State, Treatment};
+use tcp::{Connection, Context, Emit, FEW, Path, State, Steady, Treatment};
 use wire::tcp as wire_tcp;
 use wire::{Mac, Offload, Time, ipv6};
 
@@ -48,6 +48,7 @@ impl Tcp {
             if self.slots.at(index).tcp.is_ready() {
                 let sent = match self.slots.at(index).tcp.state() {
                     _ if !untagged => false,
+                    State::Established if self.slots.at(index).tcp.has_cold() => self.transmit_steady(ip, index, out),
                     State::Established if self.slots.at(index).tcp.has_few() => self.transmit_few(ip, index, out),
                     State::Established => self.transmit_light_apart(ip, index, out),
                     State::SynSent => self.transmit_first(ip, index, out),
@@ -208,6 +209,44 @@ impl Tcp {
         true
     }
 
+    /// The same for what the pacer of a steady connection lets go (see
+    /// [`tcp::Connection::poll_steady`]).
+    #[inline(never)]
+    pub(super) fn transmit_steady(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        if out.watched().by_anybody() {
+            return self.compare_sent(ip, Way::SendSteady, index, out);
+        }
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = ip.neighbours.mac(slot.neighbour) else { return false };
+        // A whole share leaves, if there is so much: slots need not be counted.
+        if ip.is_cut_by_link() || out.room() <= CONTROL_RESERVE + SEGMENTS_PER_POLL {
+            return false;
+        }
+        let flow = slot.flow();
+        let frame = Frame(ip.to(mac, Treatment::default()));
+        let mut cx = self.common.context(&flow);
+        let mut done = 0;
+        while done < SEGMENTS_PER_POLL {
+            let Some(buffer) = out.slot() else { break };
+            let until = match slot.tcp.poll_steady(&mut cx) {
+                None => break,
+                Some(Steady::Wait(at)) => Some(at),
+                Some(Steady::Send(emit)) => {
+                    let len = frame.build_piece(buffer, &flow, &emit, &mut slot.tcp);
+                    out.commit(len, Offload::NONE);
+                    done += 1;
+                    slot.tcp.wait_steady(&cx)
+                }
+            };
+            if let Some(at) = until {
+                slot.tcp.set_ready(false);
+                return self.after_turn(index, Sent::Until(at));
+            }
+        }
+        // What else it has to send, or to note, is not for this way.
+        done > 0 && self.transmit_from(ip, index, out, done)
+    }
+
     /// The same for the segments that end a connection.
     #[inline(never)]
     pub(super) fn transmit_last(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
@@ -273,13 +312,19 @@ impl Tcp {
             cold_path();
             return self.transmit_sealed(ip, index, out);
         }
+        self.transmit_from(ip, index, out, 0)
+    }
+
+    /// The same for one that is not secured, of whose share so many segments have left.
+    #[inline]
+    fn transmit_from(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress, done: usize) -> bool {
         let slot = self.slots.at_mut(index);
         let Some(mac) = ip.neighbours.mac(slot.neighbour) else {
             self.transmit_unresolved(ip, index);
             return true;
         };
         let mut cx = self.common.context(&slot.flow());
-        let sent = send_segments(slot, &mut cx, ip, mac, out, &mut Queued);
+        let sent = send_segments(slot, &mut cx, ip, mac, (out, done), &mut Queued);
         self.after_turn(index, sent)
     }
 
@@ -297,7 +342,7 @@ impl Tcp {
             return true;
         };
         let mut cx = self.common.context(&slot.flow());
-        let sent = send_segments(slot, &mut cx, ip, mac, out, &mut sealing);
+        let sent = send_segments(slot, &mut cx, ip, mac, (out, 0), &mut sealing);
         sealing.end(&mut slot.tcp);
         let failed = sealing.failed;
         let found = self.after_turn(index, sent);
@@ -391,21 +436,22 @@ enum Sent {
     Until(Time),
 }
 
-/// Sends what a connection has to send, as far as its share goes.
+/// Sends what a connection has to send, as far as its share goes, of which `done` segments have
+/// left.
 #[inline(always)]
 fn send_segments<P: Payload>(
     slot: &mut Slot,
     cx: &mut Context<'_>,
     ip: &Ip,
     mac: Mac,
-    out: &mut impl Egress,
+    (out, done): (&mut impl Egress, usize),
     payload: &mut P,
 ) -> Sent {
     let flow = slot.flow();
     let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
     let frame = Frame(ip.to(mac, slot.tcp.treatment()));
     let burst = frame.0.burst(path.v6, wire_tcp::MAX_HEADER_LEN);
-    for count in 0..SEGMENTS_PER_POLL + P::MORE {
+    for count in done..SEGMENTS_PER_POLL + P::MORE {
         if P::MORE > 0 && count >= SEGMENTS_PER_POLL && !payload.is_amid() {
             return Sent::Share;
         }
