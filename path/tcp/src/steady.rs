@@ -29,6 +29,12 @@ pub enum Steady {
 }
 
 impl Connection {
+    /// Whether its pacer is all that keeps it from the short ways of others: no other connection is steady.
+    #[must_use]
+    pub fn is_paced_alone(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.pacing.is_some() && cold.is_calm())
+    }
+
     /// What a steady connection sends next, or how long it waits for its pacer, if all that its
     /// pacer may let go fits into the windows. What is not taken, [`Connection::poll_segment`] is
     /// asked for; what is taken, that would have sent alike.

@@ -384,6 +384,12 @@ impl Ask {
         self.reading.buffering = on;
     }
 
+    /// Whether it is.
+    #[must_use]
+    pub const fn is_buffering(&self) -> bool {
+        self.reading.buffering
+    }
+
     /// The same of who asked and has gone: so much of its body is read on.
     #[must_use]
     pub const fn left_max(&self) -> usize {

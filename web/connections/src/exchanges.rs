@@ -31,8 +31,8 @@ pub struct Exchange {
     pub sent: u64,
     /// Its handler has time limits of its own.
     pub patient: bool,
-    /// Its connection has a rate, until its end.
-    pub is_paced: bool,
+    /// Its connection has this rate until its end, in bytes a second.
+    pub paced: Option<u64>,
     /// Of a reply that was begun, its status.
     pub status: u16,
     /// And bytes of its head.

@@ -17,6 +17,13 @@ use wire::Time;
 /// one look too early, and never too late.
 const LOOKS: u8 = 16;
 
+/// What leaves at once at a rate, at most: two segments, which have 64 KiB over loopback (tcp_tso_autosize in
+/// net/ipv4/tcp_output.c).
+const LONGEST_PIECE: u64 = 2 << 16;
+
+/// For how long its rate alone may keep an answer from a client that is not known to be there.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+
 /// How often it is looked whether a client has the last of a reply that was cut.
 const CUT_LOOK: Duration = Duration::from_millis(20);
 
@@ -131,8 +138,9 @@ impl Connections {
     /// hour.
     pub fn check_progress<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         let unsent = net.unsent(id);
+        let untaken = self.untaken(net, id);
         let conn = &mut self.conns[id.index()];
-        let acknowledged = conn.queued.wrapping_sub(unsent as u32);
+        let acknowledged = conn.queued.wrapping_sub(untaken as u32);
         let (streams, closing) = (conn.state == State::Replying, conn.state == State::Closing);
         if unsent == 0 && streams && conn.is_patient() {
             self.watch_from(net, id, 0);
@@ -184,11 +192,35 @@ impl Connections {
 
     /// The same, `quiet` looks after something was taken last.
     fn watch_from<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, quiet: u8) {
-        let send = self.terms_of(id).send;
+        let (send, untaken) = (self.send_timeout(id), self.untaken(net, id));
         self.arm(net, id, send / u32::from(LOOKS));
         let conn = &mut self.conns[id.index()];
-        conn.set_mark(conn.queued.wrapping_sub(net.unsent(id) as u32), quiet);
+        conn.set_mark(conn.queued.wrapping_sub(untaken as u32), quiet);
         conn.flags |= MARKED;
+    }
+
+    /// How fast the answer on a connection may leave, if not as fast as it can.
+    fn rate(&self, id: ConnId) -> Option<u64> {
+        self.conns[id.index()].more.as_ref()?.exchange.paced
+    }
+
+    /// Bytes of what is queued that its client has not taken. Where they leave at a rate, the kernel takes them
+    /// long before that.
+    fn untaken<N: Net + ?Sized>(&self, net: &N, id: ConnId) -> usize {
+        if self.rate(id).is_some() { net.undelivered(id) } else { net.unsent(id) }
+    }
+
+    /// Within how long a client must take some of what is queued: what waits for its rate is not the client's to take,
+    /// so that the longest piece that leaves at once is added, at that rate.
+    fn send_timeout(&self, id: ConnId) -> Duration {
+        let send = self.terms_of(id).send;
+        match self.rate(id) {
+            None => send,
+            Some(rate) => {
+                let piece = Duration::from_millis(LONGEST_PIECE.saturating_mul(1_000) / rate.max(1));
+                send + piece.min(LONGEST_WAIT)
+            }
+        }
     }
 
     /// The reply to a request is queued before its body was read: the rest of

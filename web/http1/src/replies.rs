@@ -108,7 +108,7 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         let is_paced = conn.state != State::Tunnel && self.net.pace(id, Some(rate));
         if is_paced {
             let Connections { conns, spare, .. } = &mut *self.connections;
-            conns[id.index()].more_within(spare).exchange.is_paced = true;
+            conns[id.index()].more_within(spare).exchange.paced = Some(rate);
         }
         is_paced
     }
@@ -116,7 +116,7 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
     fn end(&mut self, id: ExchangeId) {
         let Some(id) = self.begun(id) else { return self.carried().end(id) };
         let now = self.net.now();
-        if self.connections.conns[id.index()].more.as_ref().is_some_and(|more| more.exchange.is_paced) {
+        if self.connections.conns[id.index()].more.as_ref().is_some_and(|more| more.exchange.paced.is_some()) {
             self.net.pace(id, None);
         }
         self.connections.close_line(id, now);

@@ -223,7 +223,8 @@ impl Tcp {
                 _ => this.on_orderly(ip, index, &flow, &header, payload).map(Arrived::Segment),
             })
         };
-        if way != Way::Steady && self.slots.at(index).tcp.has_cold() {
+        let tcp = &self.slots.at(index).tcp;
+        if tcp.has_cold() && !(way == Way::Steady && tcp.is_paced_alone()) {
             // It is no short way's, and what it holds is not copied for that.
             let arrived = take(self, ip);
             self.tell_of_cold(ip, out, way, index, arrived.is_some());
@@ -270,7 +271,8 @@ impl Tcp {
     /// A short way of what a connection has to send, and the general one.
     #[inline(never)]
     pub(super) fn compare_sent(&mut self, ip: &mut Ip, way: Way, index: u32, out: &mut impl Egress) -> bool {
-        let cold = way != Way::SendSteady && self.slots.at(index).tcp.has_cold();
+        let tcp = &self.slots.at(index).tcp;
+        let cold = tcp.has_cold() && !(way == Way::SendSteady && tcp.is_paced_alone());
         let before = (!cold).then(|| self.before(ip, index));
         let room = out.room();
         let mut tapped = Tapped { inner: out, frames: Vec::new() };

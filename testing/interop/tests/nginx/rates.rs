@@ -38,7 +38,8 @@ fn configuration(listen: &str) -> String {
         }
     }
     let places = places.replace("alias www/; proxy_pass", "proxy_pass");
-    of_servers(&format!("server {{ listen {listen}; {places} location /free/ {{ alias www/; }} }}"))
+    let unbuffered = "location /unbuffered/ { limit_rate 1500; proxy_buffering off; proxy_pass http://127.0.0.1:81/; }";
+    of_servers(&format!("server {{ listen {listen}; {places} {unbuffered} location /free/ {{ alias www/; }} }}"))
 }
 
 fn of_servers(servers: &str) -> String {
@@ -131,6 +132,14 @@ fn what_is_sent_at_a_rate_leaves_evenly() {
         for (name, listen, address, link) in [("sockets", ADDRESS, ADDRESS, &[][..]), ("stack", "80", STACK, LINK)] {
             let server = serve(name, &configuration(listen), (address, link));
             thread::scope(|scope| {
+                scope.spawn(move || {
+                    // What goes on as it comes has its upstream's rate, with nginx as well.
+                    let (name, length) = FILES[0];
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    let told = take(&mut stream, &format!("/unbuffered/{name}"), length);
+                    let (last, _) = told.last().unwrap();
+                    assert!(*last < Duration::from_secs(60), "{address}: {last:?}, ten minutes at that rate");
+                });
                 for prefix in ["", "later-", "changed-", "passed-"] {
                     for number in 0..FILES.len() {
                         scope.spawn(move || ask(address, prefix, number));
@@ -141,5 +150,57 @@ fn what_is_sent_at_a_rate_leaves_evenly() {
         }
         upstream.stop();
         fs::remove_dir_all(scratch("nginx-rates")).unwrap();
+    });
+}
+
+/// Of what a rate lets go so seldom, less than the send timeout asks for may leave within that: the client is not
+/// to blame.
+#[test]
+fn no_client_is_late_with_what_waits_for_its_rate() {
+    const LINK: &[&str] = &["--link", TAP, "--addr", "10.9.0.2/24"];
+    const RATE: usize = 1_500;
+    const LOOKS: Duration = Duration::from_secs(8);
+    in_namespace(&[], || {
+        ip("link set lo mtu 1500");
+        let servers = [("seldom-sockets", ADDRESS, ADDRESS, &[][..]), ("seldom-stack", "80", STACK, LINK)];
+        let servers = servers.map(|(name, listen, address, link)| {
+            let place = format!(
+                "location / {{ send_timeout 500ms; limit_rate {RATE}; alias www/; }} \
+                                 location = /page {{ limit_rate 1; return 200 page; }} \
+                                 location /later/ {{ limit_rate {RATE}; limit_rate_after 897k; alias www/; }} \
+                                 location /free/ {{ alias www/; }}"
+            );
+            let configuration = of_servers(&format!("server {{ listen {listen}; {place} }}"));
+            (serve(name, &configuration, (address, link)), address)
+        });
+        thread::scope(|scope| {
+            for (_, address) in &servers {
+                for path in ["/page", "/later/short"] {
+                    scope.spawn(move || {
+                        // What comes next does not wait for what the last segment takes at that rate.
+                        let mut stream = TcpStream::connect(address).unwrap();
+                        take(&mut stream, path, if path == "/page" { 4 } else { FILES[0].1 });
+                        let told = take(&mut stream, "/free/short", FILES[0].1);
+                        let (last, _) = told.last().unwrap();
+                        assert!(*last < Duration::from_secs(4), "{address}: {last:?} behind {path}");
+                    });
+                }
+                scope.spawn(move || {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    stream.write_all(b"GET /short HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+                    let begun = cpu::Clock.now();
+                    let (mut bytes, mut came) = (vec![0; 64 << 10], 0);
+                    while cpu::Clock.now().since(begun) < LOOKS {
+                        let count =
+                            stream.read(&mut bytes).unwrap_or_else(|why| panic!("{address}: {why} after {came}"));
+                        assert!(count > 0, "{address}: the end, after {came}");
+                        came += count;
+                    }
+                    let due = LOOKS.as_secs() as usize * RATE + BURST;
+                    assert!(came <= due, "{address}: {came} bytes, {due} are due");
+                });
+            }
+        });
+        servers.into_iter().for_each(|(server, _)| server.stop_at_once());
     });
 }

@@ -163,8 +163,8 @@ fn page_of(server: &Running) -> PathBuf {
     // Over kernel sockets a parent stays beside it, which has none.
     let (id, folder) = (server.id(), ::page::usual_folder().expect("a folder for pages"));
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-    let serving = children.split_ascii_whitespace().next().map_or_else(|| id.to_string(), str::to_owned);
-    folder.join(format!("{serving}.page"))
+    let child = children.split_ascii_whitespace().next().and_then(|child| child.parse().ok());
+    folder.join(::page::usual_name(child.unwrap_or(id)))
 }
 
 /// Whether some new connection is answered by this configuration.

@@ -216,6 +216,10 @@ impl Runner<'_> {
     fn answer_of(&mut self, rules: &Arc<ProxyRules>, slice: Option<u64>) -> Answer {
         let Some(relay) = self.state.passed.relay.as_deref_mut() else { return Answer::new(502, AnswerBody::None) };
         let ask = &mut relay.ask;
+        if !ask.is_buffering() {
+            // It goes on as it comes, and its upstream says how fast.
+            self.state.reply.limit_rate = Some(0);
+        }
         let body = match ask.take_whole() {
             Some(whole) => AnswerBody::Bytes(whole),
             None if ask.is_complete() && ask.asked() != Method::Head => AnswerBody::None,
