@@ -21,6 +21,9 @@ const LOOKS: u8 = 16;
 /// net/ipv4/tcp_output.c).
 const LONGEST_PIECE: u64 = 2 << 16;
 
+/// Who sends by the second may have nothing to send for one.
+const LEAST_OF_HANDLER: Duration = Duration::from_secs(2);
+
 /// For how long its rate alone may keep an answer from a client that is not known to be there.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
@@ -192,7 +195,7 @@ impl Connections {
 
     /// The same, `quiet` looks after something was taken last.
     fn watch_from<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, quiet: u8) {
-        let (send, untaken) = (self.send_timeout(id), self.untaken(net, id));
+        let (send, untaken) = (self.send_timeout(net, id), self.untaken(net, id));
         self.arm(net, id, send / u32::from(LOOKS));
         let conn = &mut self.conns[id.index()];
         conn.set_mark(conn.queued.wrapping_sub(untaken as u32), quiet);
@@ -211,9 +214,12 @@ impl Connections {
     }
 
     /// Within how long a client must take some of what is queued: what waits for its rate is not the client's to take,
-    /// so that the longest piece that leaves at once is added, at that rate.
-    fn send_timeout(&self, id: ConnId) -> Duration {
+    /// so that the longest piece that leaves at once is added, at that rate. A handler that has queued nothing has a
+    /// second's wait of its own at least.
+    fn send_timeout<N: Net + ?Sized>(&self, net: &N, id: ConnId) -> Duration {
         let send = self.terms_of(id).send;
+        let waits = self.conns[id.index()].state == State::Replying && net.unsent(id) == 0;
+        let send = if waits { send.max(LEAST_OF_HANDLER) } else { send };
         match self.rate(id) {
             None => send,
             Some(rate) => {
