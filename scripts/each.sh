@@ -98,14 +98,17 @@ for step; do
             ;;
     esac
 done
-for file in $(find "$beside" -name '*.name' | sort -V); do
-    name=$(cat "$file")
+at=0
+while [ "$at" -lt "$number" ]; do
+    at=$((at + 1))
+    [ -e "$beside/$at.name" ] || continue
+    name=$(cat "$beside/$at.name")
     echo "== $name"
-    while [ ! -e "${file%.name}.status" ]; do
+    while [ ! -e "$beside/$at.status" ]; do
         sleep 1
     done
-    cat "${file%.name}.out"
-    read -r status seconds <"${file%.name}.status"
+    cat "$beside/$at.out"
+    read -r status seconds <"$beside/$at.status"
     note "$name" "$status" "$seconds"
 done
 pids=""

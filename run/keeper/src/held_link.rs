@@ -29,13 +29,7 @@ impl Kept {
         match link.split(':').next() {
             Some("tap") => {
                 let config: tap::Config = link.parse().map_err(|why: driver::BadConfig| why.to_string())?;
-                let kernels = config.addresses.iter().map(|kernels| kernels.address);
-                if let Some(both) = kernels.into_iter().find(|ip| terms.addresses.iter().any(|own| own.address == *ip))
-                {
-                    return Err(
-                        format!("{both} is the kernel's on this link: a program has an address of its own").into()
-                    );
-                }
+                refuse_shared(terms, &config.name, config.addresses.iter().map(|kernels| kernels.address))?;
                 let tap = Tap::open(&config).map_err(|why| why.to_string())?;
                 Ok(Self::Tap(Box::new(tap)))
             }
@@ -74,9 +68,7 @@ fn open_xdp(terms: &Terms) -> Result<KeptXdp, Failure> {
     let interface = config.interface.clone();
     let addresses: Vec<IpAddr> = terms.addresses.iter().map(|own| own.address).collect();
     let kernels = HostView::open(&interface).and_then(|view| view.addresses()).unwrap_or_default();
-    if let Some(taken) = addresses.iter().find(|ip| kernels.iter().any(|has| has.ip == **ip)) {
-        return Err(format!("{taken} is the kernel's on {interface}: a program has an address of its own there").into());
-    }
+    refuse_shared(terms, &interface, kernels.iter().map(|has| has.ip))?;
     let claim = Claim::Own { addresses, aggregated: false };
     let port = KeptXdp::open(config, &claim).map_err(|why| why.to_string())?;
     if port.queues() > sharing::QUEUES_MAX {
@@ -84,4 +76,27 @@ fn open_xdp(terms: &Terms) -> Result<KeptXdp, Failure> {
         return Err(format!("{interface} has {has} queues, and programs share {most} at most (ethtool -L)").into());
     }
     Ok(port)
+}
+
+/// Addresses of a program that the kernel has on the link's interface, at its other side or beside it, are refused.
+fn refuse_shared(terms: &Terms, interface: &str, mut kernels: impl Iterator<Item = IpAddr>) -> Result<(), Failure> {
+    match kernels.find(|ip| terms.has(*ip)) {
+        Some(both) => {
+            Err(format!("{both} is the kernel's on {interface}: a program has an address of its own there").into())
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before the device is opened, which would give the address to the kernel.
+    #[test]
+    fn an_address_that_a_device_gives_to_the_kernel_is_refused() {
+        let terms = "tap:near0,addr=10.9.0.2/24 10.9.0.2/24".parse().unwrap();
+        let why = Kept::open(&terms).err().map(|why| why.to_string()).unwrap_or_default();
+        assert!(why.starts_with("10.9.0.2 is the kernel's on near0"), "{why}");
+    }
 }
