@@ -2,8 +2,8 @@
 //! before any of it is taken, as by nginx, which maps all of it when it starts.
 
 use crate::load::reason;
+use configuration::Program;
 use core::ptr::NonNull;
-use phases::Program;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Memory that was mapped to see whether it can be, and never touched.

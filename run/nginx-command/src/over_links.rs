@@ -3,11 +3,11 @@
 use crate::over_sockets::endpoint;
 use crate::plan::{NginxLinks, PATIENCE};
 use crate::reach;
+use configuration::Program;
+use configuration::program::ListenerRules;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use host::{CONNECTIONS_MAX, HostPlan, Neighbourhood, SILOS_MAX, Silos};
 use nginx::{ProcessRules, SocketRules};
-use phases::Program;
-use phases::program::ListenerRules;
 use serve::{PortPlan, ServePath};
 use std::thread;
 

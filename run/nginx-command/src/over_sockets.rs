@@ -1,11 +1,11 @@
 //! What a configuration says of workers over kernel sockets.
 
 use crate::plan::{NginxWorkers, PATIENCE};
+use configuration::Program;
+use configuration::program::ListenerRules;
 use core::time::Duration;
 use host::{Cores, Workers};
 use nginx::{Accepting, AffinityRules, Explanation, KeepAliveRules, ProcessRules, SocketRules};
-use phases::Program;
-use phases::program::ListenerRules;
 use serve::{Control, KernelPlan, Listen, RestartPlan, ServePath};
 use sockets::{Config, Endpoint, KeepAlive, ListenOptions, Model, OwnOptions, StreamOptions};
 

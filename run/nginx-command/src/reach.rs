@@ -1,8 +1,8 @@
 //! Which upstreams the kernel alone reaches.
 
+use configuration::Program;
 use core::net::SocketAddr;
 use host::HostPlan;
-use phases::Program;
 
 /// Whether silos over these links need the kernel's sockets for an upstream: one at a
 /// Unix socket, on loopback, out of reach of the links' own addresses, or known by

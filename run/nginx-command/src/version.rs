@@ -26,7 +26,7 @@ const WITHOUT: [&str; 7] = [
 /// Prints the version; `whole`: and what there is of nginx's modules.
 pub fn tell(whole: bool) {
     // Scripts look for a name, a slash and a number, and for what it is that it reads.
-    say::eprintln!("nginx version: nginx/{} (nearside/{})", phases::NGINX_VERSION, env!("CARGO_PKG_VERSION"));
+    say::eprintln!("nginx version: nginx/{} (nearside/{})", configuration::NGINX_VERSION, env!("CARGO_PKG_VERSION"));
     if whole {
         say::eprintln!("built with OpenSSL 3.0.0 (compatible with: rustls and AWS-LC)");
         say::eprintln!("TLS SNI support enabled");

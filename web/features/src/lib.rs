@@ -32,6 +32,7 @@ pub mod http2;
 pub mod key;
 mod level;
 pub mod limits;
+pub mod markup;
 mod media_types;
 mod reach;
 mod row;
@@ -42,6 +43,7 @@ pub mod sub_filter;
 pub mod units;
 mod value;
 mod view;
+pub mod zone;
 
 pub use auth_basic::AuthBasic;
 pub use compiling::{BlockCompiling, Compiling};

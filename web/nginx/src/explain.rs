@@ -15,9 +15,9 @@ mod words;
 use crate::compile::{ACCESS_LOG, Compiled};
 use crate::message::Place;
 use crate::reader::Configuration;
-use phases::program::{Alias, ContentRules};
-use phases::script::Instruction;
-use phases::{Block, BlockId, Program};
+use configuration::program::{Alias, ContentRules};
+use configuration::script::Instruction;
+use configuration::{Block, BlockId, Program};
 use ready::Scripts;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -164,12 +164,12 @@ pub struct NoEffect {
 #[must_use]
 pub fn explain(configuration: &Configuration, compiled: &Compiled) -> Explanation {
     let (program, whereabouts) = (&compiled.program, |place: Place| whereabouts(configuration, place));
-    let address = |listener: &phases::ListenerRules| match (&listener.address, &listener.path) {
+    let address = |listener: &configuration::ListenerRules| match (&listener.address, &listener.path) {
         (Some(address), _) => address.to_string(),
         (None, Some(path)) => format!("unix:{}", path.display()),
         (None, None) => String::new(),
     };
-    let named = |id: &phases::ServerId| told(&program.servers[usize::from(id.0)].name);
+    let named = |id: &configuration::ServerId| told(&program.servers[usize::from(id.0)].name);
     let listeners = program.listeners.iter().map(|listener| ExplainedListener {
         address: address(listener),
         servers: listener.servers.iter().map(named).collect(),

@@ -10,7 +10,7 @@
 //!
 //! The reader checks what nginx checks of every directive by its tables: name,
 //! context, number of arguments, the form of the value, and that it stands once.
-//! What the directives mean together [`compile`] says: a [`phases::Program`].
+//! What the directives mean together [`compile`] says: a [`configuration::Program`].
 #![forbid(unsafe_code)]
 
 mod compile;

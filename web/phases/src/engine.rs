@@ -108,11 +108,11 @@ mod wakeups;
 mod within;
 mod written;
 
-use crate::program::Program;
-use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::Wake;
 use asking::KeptLinks;
+use configuration::program::Program;
+use configuration::silos::SiloShare;
 use core::time::Duration;
 use errors::CutAnswer;
 use exchange::{ExchangeId, HeadWriter, Replies};

@@ -251,7 +251,7 @@ fn headers_of_a_table_stay_in_those_within_it() {
     .unwrap();
     let added = |label: &str| -> Vec<String> {
         let block = site.compiled.program.blocks.iter().find(|block| *block.label == *label.as_bytes()).expect(label);
-        let named = |field: &phases::program::AddedField| format!("{}", String::from_utf8_lossy(&field.name));
+        let named = |field: &configuration::program::AddedField| format!("{}", String::from_utf8_lossy(&field.name));
         block.fields.added.iter().map(named).collect()
     };
     assert_eq!(added("server"), ["A", "b"]);

@@ -7,7 +7,8 @@ mod absent;
 #[cfg(not(feature = "phases"))]
 pub use absent::{Engine, EngineParts, NewProgram, Program};
 #[cfg(feature = "phases")]
-pub use phases::{Engine, EngineParts, NewProgram, Program};
+pub use configuration::Program;
+pub use phases::{Engine, EngineParts, NewProgram};
 
 #[cfg(feature = "phases")]
 impl From<phases::PrepareError> for crate::ConfigError {

@@ -1,10 +1,10 @@
 //! Configurations, compiled to what becomes of requests.
 
 use crate::Target;
+use configuration::script::{Condition, Instruction};
+use configuration::{Block, BlockId};
 use features::Value;
 use nginx::{Compiled, ConfFiles, Configuration, Surroundings, compile, explain};
-use phases::script::{Condition, Instruction};
-use phases::{Block, BlockId};
 use std::io;
 use std::path::{Path, PathBuf};
 

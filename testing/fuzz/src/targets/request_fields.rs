@@ -2,12 +2,12 @@
 //! X-Forwarded-For, Referer, and arguments that are links.
 
 use crate::Target;
+use configuration::addresses::{address_and_port, forwarded, network};
+use configuration::program::{RefererHost, Referers};
 use core::net::IpAddr;
 use features::auth_basic::basic_credentials;
 use features::compression::{CompressionRules, RequestFacts, ResponseFacts};
 use features::secure_link;
-use phases::addresses::{address_and_port, forwarded, network};
-use phases::program::{RefererHost, Referers};
 
 pub(crate) const TARGET: Target = Target {
     name: "request_fields",
@@ -77,7 +77,7 @@ fn addresses(input: &[u8]) {
     }
     if let Some(network) = network(input) {
         let written = format!("{}/{}", network.address, network.len);
-        let again = phases::addresses::network(written.as_bytes()).expect("a network");
+        let again = configuration::addresses::network(written.as_bytes()).expect("a network");
         assert!(!again.low_bits && (again.address, again.len) == (network.address, network.len));
     }
     let from = Some(IpAddr::from([10, 0, 0, 1]));

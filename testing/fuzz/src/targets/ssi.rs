@@ -3,7 +3,7 @@
 use super::cuts;
 use crate::Target;
 use features::{Value, Values};
-use phases::filters::{FilterValues, Include, Ssi, SsiRules, SsiValues};
+use filters::{FilterValues, Include, Ssi, SsiRules, SsiValues};
 use std::sync::Arc;
 
 pub(crate) const TARGET: Target = Target {

@@ -8,9 +8,9 @@ use super::{Compiler, Step, nowhere};
 use crate::message::Place;
 use crate::reader::Directive;
 use app::Prefix;
+use configuration::addresses::{self, Network};
+use configuration::program::{RealIp, RealIpHeader, RefererHost, Referers};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use phases::addresses::{self, Network};
-use phases::program::{RealIp, RealIpHeader, RefererHost, Referers};
 use std::sync::Arc;
 
 impl Compiler<'_> {

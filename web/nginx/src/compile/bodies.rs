@@ -4,8 +4,8 @@ use super::arguments::argument;
 use super::layer::Layer;
 use super::{Compiler, Step, path_of};
 use crate::reader::Directive;
+use configuration::program::TempFolderRules;
 use features::units::number;
-use phases::program::TempFolderRules;
 
 /// Where bodies that are long are kept if nothing is said: as Debian's nginx.
 const USUAL: &str = "/var/lib/nginx/body";

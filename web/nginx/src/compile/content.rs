@@ -4,9 +4,9 @@ use super::arguments::{argument, inside, told};
 use super::layer::Layer;
 use super::{Compiler, Step, nowhere};
 use crate::reader::Directive;
+use configuration::Block;
 use features::{MediaTypes, Value};
-use phases::Block;
-use phases::filters::CharsetError;
+use filters::CharsetError;
 use std::sync::Arc;
 
 impl Compiler<'_> {

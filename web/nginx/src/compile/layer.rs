@@ -7,11 +7,11 @@ use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
 use access_log::OpenFiles;
+use configuration::logging::AccessLogLine;
+use configuration::program::{ContentRules, FieldRules, FilterSet, HeadRules, Methods};
+use configuration::{Block, BlockId, Location, LocationError, Locations, Pattern, ServerId, VirtualServer};
 use core::time::Duration;
 use features::Value;
-use phases::logging::AccessLogLine;
-use phases::program::{ContentRules, FieldRules, FilterSet, HeadRules, Methods};
-use phases::{Block, BlockId, Location, LocationError, Locations, Pattern, ServerId, VirtualServer};
 use std::sync::Arc;
 
 /// What a block of directives is.

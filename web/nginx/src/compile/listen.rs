@@ -9,8 +9,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use features::units::{number, size, time};
 
-use phases::program::ListenerRules;
-use phases::{Http2Terms, NameError, Names, ServerId};
+use configuration::program::ListenerRules;
+use configuration::{Http2Terms, NameError, Names, ServerId};
 use std::collections::HashMap;
 use std::path::PathBuf;
 

@@ -8,8 +8,8 @@ use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
 use access_log::LogPlace;
+use configuration::logging::{AccessLogLine, ErrorLogUse, LogFormat, LogTarget, LogUse, open_log_file_cache};
 use features::ErrorLevel;
-use phases::logging::{AccessLogLine, ErrorLogUse, LogFormat, LogTarget, LogUse, open_log_file_cache};
 use std::sync::Arc;
 
 /// Where requests are logged if nothing is said: nginx's `--http-log-path`, as Debian has it.
@@ -149,7 +149,7 @@ impl Compiler<'_> {
         for (AccessLogLine { mut target, condition, .. }, format, directive) in core::mem::take(&mut layer.lines) {
             if let LogPlace::Named { open, symlinks } = &mut target.place {
                 open.clone_from(&layer.open_logs);
-                *symlinks = layer.block.symlinks.kind == phases::program::SymlinkKind::Followed;
+                *symlinks = layer.block.symlinks.kind == configuration::program::SymlinkKind::Followed;
             }
             let log = self.log(target).ok_or_else(|| {
                 let name = told(argument(&directive, 0));

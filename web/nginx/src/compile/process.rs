@@ -5,9 +5,9 @@ use super::{Compiler, Step, path_of};
 use crate::message::Place;
 use crate::reader::Directive;
 use access_log::SyslogPlace;
+use configuration::logging::syslog_place;
 use core::time::Duration;
 use features::units::{number, time};
-use phases::logging::syslog_place;
 use std::path::PathBuf;
 
 /// How the process is to be.

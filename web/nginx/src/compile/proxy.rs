@@ -7,11 +7,13 @@ use super::url::{Tail, Url, UrlHost};
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
+use configuration::Pattern;
+use configuration::program::ContentRules;
+use configuration::proxying::{
+    CookieFlagRule, FixedPass, ProxyPass, ProxyRules, Rewrite, RewritePattern, UpstreamVersion,
+};
 use features::Value;
 use features::units::size;
-use phases::Pattern;
-use phases::program::ContentRules;
-use phases::proxying::{CookieFlagRule, FixedPass, ProxyPass, ProxyRules, Rewrite, RewritePattern, UpstreamVersion};
 use proxy::accel::Ignored;
 use proxy::next::NextOn;
 use std::sync::Arc;

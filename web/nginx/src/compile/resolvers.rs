@@ -6,9 +6,9 @@ use super::settings::Setter;
 use super::url::{Tail, Url};
 use super::{Compiler, Step};
 use crate::reader::Directive;
+use configuration::program::ResolverRules;
 use core::time::Duration;
 use features::units::time;
-use phases::program::ResolverRules;
 use std::sync::Arc;
 use upstream::PeerAddress;
 

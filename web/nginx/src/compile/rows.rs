@@ -5,9 +5,9 @@ use super::tables::Lines;
 use super::{Compiler, Step, nowhere, process};
 use crate::message::Place;
 use crate::reader::Directive;
+use configuration::program::ContentRules;
 use features::limits::Zone;
 use features::{BlockCompiling, Compiling, DirectiveEffect, Refusal, Setter, Value, Words};
-use phases::program::ContentRules;
 
 /// A block that is being compiled, for a directive at `place`.
 struct InBlock<'c, 'a> {

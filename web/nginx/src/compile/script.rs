@@ -5,9 +5,9 @@ use super::layer::{Layer, Scope};
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
+use configuration::script::{Condition, FileTest, Instruction, RewriteFlag};
 use features::Value;
 use features::units::number;
-use phases::script::{Condition, FileTest, Instruction, RewriteFlag};
 use std::sync::Arc;
 
 /// A value that begins so is another server's address.

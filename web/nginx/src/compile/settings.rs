@@ -5,15 +5,15 @@ use super::arguments::{argument, count, duration, is_on, told};
 use super::layer::{Inherit, Layer, Scope};
 use super::{Compiler, Step};
 use crate::reader::Directive;
-use core::time::Duration;
-use features::Value;
-use features::units::{number, offset, size, time};
-use phases::autoindex::AutoindexFormat;
-use phases::program::{
+use configuration::autoindex::AutoindexFormat;
+use configuration::program::{
     AddedField, Alias, BodyFiles, ContentRules, ErrorPage, ErrorTarget, IfModifiedSince, Root, SymlinkKind,
     SymlinkRules, Target, TryFiles,
 };
-use phases::{KeepAliveDisabled, Pattern};
+use configuration::{KeepAliveDisabled, Pattern};
+use core::time::Duration;
+use features::Value;
+use features::units::{number, offset, size, time};
 use std::sync::Arc;
 
 /// What a directive does to the block that it stands in.

@@ -5,8 +5,8 @@ use super::layer::Layer;
 use super::settings::Setter;
 use super::{Compiler, Step};
 use crate::reader::Directive;
+use configuration::subrequests::SubrequestRules;
 use features::units::size;
-use phases::subrequests::SubrequestRules;
 use std::sync::Arc;
 
 /// Directives of this file: what each does.

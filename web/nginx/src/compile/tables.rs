@@ -4,11 +4,11 @@ use super::arguments::{argument, inside, told};
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
+use configuration::maps::{GeoBuilder, MapBuilder, SplitBuilder};
+use configuration::types::TypeTable;
+use configuration::variables::Variable;
 use features::Compiling;
 use features::Value;
-use phases::maps::{GeoBuilder, MapBuilder, SplitBuilder};
-use phases::types::TypeTable;
-use phases::variables::Variable;
 use std::sync::Arc;
 
 /// Compiles what lines name, and keeps the place for messages.

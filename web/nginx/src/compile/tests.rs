@@ -1,9 +1,9 @@
 use super::*;
 use crate::source::ConfFiles;
+use configuration::program::{Alias, ContentRules, Methods};
+use configuration::script::{Condition, Instruction, SetTarget};
+use configuration::{Block, Location, ServerId};
 use core::time::Duration;
-use phases::program::{Alias, ContentRules, Methods};
-use phases::script::{Condition, Instruction, SetTarget};
-use phases::{Block, Location, ServerId};
 use std::io;
 use upstream::Balancing;
 
@@ -128,9 +128,9 @@ fn alias_keeps_what_it_stands_for() {
     let locations = &compiled.program.servers[0].locations;
     let place = locations.find(b"/a/b/z", |_| false).unwrap();
     assert_eq!(&*compiled.program.blocks[place as usize].label, b"/a/b/");
-    let pattern = phases::Pattern::Prefix(b"/a/".to_vec());
+    let pattern = configuration::Pattern::Prefix(b"/a/".to_vec());
     let expected = Location { pattern, place, slashless: false, inner: Vec::new() };
-    assert_ne!(phases::Locations::compile(&[expected]).unwrap(), *locations);
+    assert_ne!(configuration::Locations::compile(&[expected]).unwrap(), *locations);
 }
 
 #[test]

@@ -473,11 +473,11 @@ impl Compiler<'_> {
     }
 
     /// Whether each address of TLS has certificates.
-    pub(super) fn tls_is_whole(&self, servers: &[phases::ServerId], address: bool) -> Step {
-        let has = |server: &phases::ServerId| {
+    pub(super) fn tls_is_whole(&self, servers: &[configuration::ServerId], address: bool) -> Step {
+        let has = |server: &configuration::ServerId| {
             self.program.servers.get(usize::from(server.0)).is_some_and(|server| server.security.is_some())
         };
-        let rejects = |server: &phases::ServerId| {
+        let rejects = |server: &configuration::ServerId| {
             let server = self.program.servers.get(usize::from(server.0));
             server.and_then(|server| server.security.as_ref()).is_some_and(|security| security.rejects())
         };

@@ -10,11 +10,11 @@ use super::tls_settings::{CertificateCache, UpstreamTlsSettings};
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
+use configuration::CertificatesByValue;
+use configuration::proxying::OwnCertificateByValue;
 use core::time::Duration;
 use features::units::{number, time};
 use handshake::{CertificateFiles, CertificateSource, Identity, OwnCertificate, OwnCertificateSource, ServerTls};
-use phases::CertificatesByValue;
-use phases::proxying::OwnCertificateByValue;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 

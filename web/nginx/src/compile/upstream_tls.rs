@@ -8,11 +8,11 @@ use super::tls_settings::{SecuredBy, UpstreamTlsSettings};
 use super::{Compiler, Step, nowhere};
 use crate::message::Place;
 use crate::reader::Directive;
+use configuration::gateways::GatewayProtocol;
+use configuration::program::ContentRules;
+use configuration::proxying::{UpstreamTls, UpstreamVersion};
 use features::units::number;
 use handshake::{ClientError, ClientRules, ClientTls, Identity, OwnCertificateSource, Servers};
-use phases::gateways::GatewayProtocol;
-use phases::program::ContentRules;
-use phases::proxying::{UpstreamTls, UpstreamVersion};
 use std::sync::Arc;
 use x509::Store;
 

@@ -6,10 +6,10 @@ use super::url::{Tail, Url, UrlHost};
 use super::{Compiler, Step, nowhere};
 use crate::message::{Message, Place};
 use crate::reader::Directive;
+use configuration::UpstreamGroupId;
+use configuration::program::{GroupNames, ResolverRules, UpstreamGroup};
 use features::Value;
 use features::units::{number, size, time};
-use phases::UpstreamGroupId;
-use phases::program::{GroupNames, ResolverRules, UpstreamGroup};
 use std::sync::Arc;
 use upstream::{Balancing, Group, GroupServer, IdleRules, NamedServer, NamedServers, PeerAddress};
 

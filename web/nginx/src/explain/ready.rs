@@ -2,11 +2,11 @@
 //! engine finds out by a request, from the configuration alone.
 
 use super::{KeptOff, Slower, always_returns, told};
+use configuration::program::ContentRules;
+use configuration::script::{Condition, Instruction, SetTarget};
+use configuration::variables::Variable;
+use configuration::{Block, BlockId, Program};
 use features::{Explaining, Reach, Value};
-use phases::program::ContentRules;
-use phases::script::{Condition, Instruction, SetTarget};
-use phases::variables::Variable;
-use phases::{Block, BlockId, Program};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whose scripts run before a block's settings count: that of the location which

@@ -1,8 +1,8 @@
 //! Random locations: which are refused, and what each path finds.
 
 use crate::process::{Folder, ask};
+use configuration::{Location, Locations, Pattern};
 use pcre::{Matcher, Regex, RegexOptions};
-use phases::{Location, Locations, Pattern};
 use random::SplitMix64;
 use std::fmt::Write as _;
 

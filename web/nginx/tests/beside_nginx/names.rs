@@ -1,8 +1,8 @@
 //! Names of hosts: which are refused, and what each name finds.
 
 use crate::process::{Folder, ask};
+use configuration::{NameError, Names};
 use pcre::{Matcher, Regex, RegexOptions};
-use phases::{NameError, Names};
 use random::SplitMix64;
 use std::fmt::Write as _;
 

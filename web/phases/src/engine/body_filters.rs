@@ -17,7 +17,7 @@ mod send;
 mod values;
 
 use super::answer::Answer;
-use crate::program::{Block, FilterSet};
+use configuration::program::{Block, FilterSet};
 use features::MediaTypes;
 use gzip::Coding;
 

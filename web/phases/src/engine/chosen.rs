@@ -1,11 +1,11 @@
 //! Which listener a client came to, and which server its requests are for.
 
 use super::Engine;
-use super::host::{has_empty_label, listener_at};
+use super::host::has_empty_label;
 use super::loaded::Loaded;
 use super::request_state::{Depends, RequestState};
 use super::scope::Scope;
-use crate::program::ServerId;
+use configuration::program::ServerId;
 use exchange::{Asked, LocalAddress};
 use semantics::Request;
 
@@ -14,7 +14,7 @@ impl Engine {
     pub(super) fn listener(loaded: &Loaded, single: Option<u16>, local: impl FnOnce() -> LocalAddress) -> u16 {
         match single {
             Some(listener) => listener,
-            None => listener_at(&loaded.program, local()),
+            None => loaded.program.listener_at(local()),
         }
     }
 

@@ -5,7 +5,7 @@ use super::ranges;
 use super::ranges::Ranged;
 use super::request_state::{Depends, KeptContent};
 use super::runner::{Flow, Runner};
-use crate::program::{Block, IfModifiedSince};
+use configuration::program::{Block, IfModifiedSince};
 use exchange::FieldLines;
 use semantics::{Known, Method, date};
 

@@ -5,7 +5,7 @@ use super::errors::{FORBIDDEN, MISSING};
 use super::lookup::At;
 use super::request_state::{Phase, Tried};
 use super::runner::{Flow, Runner};
-use crate::program::{Block, ContentRules, SymlinkKind};
+use configuration::program::{Block, ContentRules, SymlinkKind};
 use features::ErrorLevel;
 use files::Unread;
 use semantics::Method;

@@ -8,7 +8,7 @@ use super::reply::{ACCEPT_RANGES, REDIRECTS};
 use super::runner::{Flow, Runner};
 use super::subrequest::SubUse;
 use super::text::bare_type;
-use crate::program::{Block, ErrorPage, ErrorTarget};
+use configuration::program::{Block, ErrorPage, ErrorTarget};
 use semantics::{Known, Method};
 use std::rc::Rc;
 

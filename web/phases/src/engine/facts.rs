@@ -4,12 +4,12 @@ use super::body_progress::BodyProgress;
 use super::host::{host_of, port_of};
 use super::scope::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
-use crate::small::StubStatus;
-use crate::variables::Core;
-use crate::zone::local_name;
 use bodies::BodyContent;
+use configuration::small::StubStatus;
+use configuration::variables::Core;
 use core::time::Duration;
 use features::auth_basic::basic_credentials;
+use features::zone::local_name;
 use semantics::{Form, Known, Request};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
@@ -244,7 +244,7 @@ impl Scope<'_> {
                 put_seconds(out, about.age + self.clock.now.since(begun))
             }
             Core::ConnectionRequests => put_number(out, u64::from(about.requests) + 1),
-            Core::NginxVersion => put(out, crate::NGINX_VERSION),
+            Core::NginxVersion => put(out, configuration::NGINX_VERSION),
             Core::Hostname => {
                 out.extend_from_slice(rustix::system::uname().nodename().to_bytes());
                 true

@@ -3,12 +3,13 @@
 
 use super::Rest;
 use super::placed::Postponed;
-use crate::filters::{Broken, FilterValues, Pipeline, Ran};
 use app::Body;
 use core::cell::Cell;
 use core::ops::Range;
 use exchange::{ExchangeId, Replies, Reply, ReplyEnd};
+use features::Broken;
 use files::RateKept;
+use filters::{FilterValues, Pipeline, Ran};
 use semantics::Request;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -2,11 +2,11 @@
 
 use super::relay_request::Question;
 use super::runner::{Flow, Runner};
-use crate::gateways::{GatewayPass, GatewayProtocol, GatewayRules, GatewayTarget};
-use crate::program::Block;
 use asking::{BodyStream, ProgramAnswer, ProgramRules, Protocol, Servers};
 use bodies::BodyContent;
 use cgi::Params;
+use configuration::gateways::{GatewayPass, GatewayProtocol, GatewayRules, GatewayTarget};
+use configuration::program::Block;
 use features::ErrorLevel;
 use proxy::next::is_unrepeatable;
 use proxy::url::{ProxyUrl, UpstreamPlace, UrlError};
@@ -117,7 +117,7 @@ impl Runner<'_> {
         let loaded = Rc::clone(&self.loaded);
         let server = loaded.program.server(self.state.route.server);
         let ignored = |name: &[u8]| {
-            let is_param = |param: &crate::gateways::GatewayParam| {
+            let is_param = |param: &configuration::gateways::GatewayParam| {
                 param.name.strip_prefix(b"HTTP_").is_some_and(|written| is_field(written, name))
             };
             server.is_some_and(|server| server.ignores_field(name))

@@ -3,7 +3,7 @@
 use super::request_state::Depends;
 use super::runner::{Flow, Runner};
 use super::waits::On;
-use crate::access::{Access, AccessRules};
+use configuration::access::{Access, AccessRules};
 use features::ErrorLevel;
 use features::limits::Admission;
 use std::rc::Rc;

@@ -1,8 +1,6 @@
 //! The host that a request names, and the address that it came to.
 
-use crate::program::{ListenerRules, Program};
-use core::net::SocketAddr;
-use exchange::{LocalAddress, Names, lower_name};
+use exchange::{Names, lower_name};
 use semantics::{Form, Known, Request};
 use std::cell::{Cell, RefCell};
 
@@ -118,21 +116,6 @@ pub(crate) fn port_of(authority: &[u8]) -> Option<&[u8]> {
     let behind_address = authority.iter().rposition(|byte| *byte == b']').map_or(0, |end| end + 1);
     let colon = authority.get(behind_address..)?.iter().position(|byte| *byte == b':')?;
     authority.get(behind_address + colon + 1..)
-}
-
-impl Program {
-    /// Whether clients of this address begin with a handshake.
-    #[must_use]
-    pub fn speaks_tls_at(&self, address: SocketAddr) -> bool {
-        let at = listener_at(self, LocalAddress::Inet(address));
-        self.listeners.get(usize::from(at)).is_some_and(|listener| listener.tls)
-    }
-}
-
-/// The number of the listener that takes connections to an address; of none, if there is no such.
-pub(super) fn listener_at(program: &Program, local: LocalAddress) -> u16 {
-    let at = exchange::listener_at(program.listeners.iter().map(ListenerRules::at), local);
-    at.map_or(u16::MAX, |at| at as u16)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! one that is sent so from memory.
 
 use super::Engine;
-use crate::program::Block;
 use app::Body;
+use configuration::program::Block;
 use core::time::Duration;
 use exchange::{ExchangeId, Part, Piece, Replies};
 use features::{Values, units};

@@ -3,11 +3,11 @@
 use super::host::LastHost;
 use super::named::{GroupHost, Names};
 use super::roots::RealRoots;
-use crate::program::{BlockId, GroupNames, Program, ServerId};
 use access_log::LogSet;
 use app::Prefix;
 use asking::{GroupSpec, ServerGroups};
 use bodies::BodyStore;
+use configuration::program::{BlockId, GroupNames, Program, ServerId};
 use core::ops::Range;
 use exchange::{ExchangeId, ProxiedAddresses, Ready, Replies};
 use latency::SeriesBoard;

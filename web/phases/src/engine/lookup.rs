@@ -2,7 +2,7 @@
 
 use super::runner::{Flow, Runner};
 use super::waits::On;
-use crate::program::SymlinkKind;
+use configuration::program::SymlinkKind;
 use files::{FileId, Lead, LinkRule, Look, Unread};
 use std::rc::Rc;
 

@@ -5,7 +5,7 @@ use super::bodies::BodyReading;
 use super::runner::{Flow, Runner};
 use super::subrequest::SubUse;
 use super::subs::AskedSub;
-use crate::program::Block;
+use configuration::program::Block;
 
 impl Runner<'_> {
     /// Makes the copies of this request, once its body was read for them.

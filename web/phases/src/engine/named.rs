@@ -1,6 +1,6 @@
 //! Names of a program's groups, and what resolves them.
 
-use crate::program::Program;
+use configuration::program::Program;
 use resolver::Resolver;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;

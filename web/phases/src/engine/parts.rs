@@ -2,9 +2,9 @@
 
 use super::loaded::Loaded;
 use super::named::Names;
-use crate::program::Program;
 use access_log::LogSet;
 use bodies::{BodyFolders, BodyLimits, BodyStore, FolderError};
+use configuration::program::Program;
 use exchange::HeadWriter;
 use files::{Directory, Reader};
 use resolver::Resolver;

@@ -4,8 +4,8 @@ use super::runner::{Flow, Runner};
 use super::subrequest::{Permission, SubUse};
 use super::subs::AskedSub;
 use super::waits::On;
-use crate::access::AccessRules;
-use crate::script::SetTarget;
+use configuration::access::AccessRules;
+use configuration::script::SetTarget;
 use features::{ErrorLevel, Value};
 
 /// Fields that a client is challenged by, of an answer with this status.

@@ -1,9 +1,9 @@
 //! What an answer is put together of that has others within it, in order.
 
 use super::subrequest::SubId;
-use crate::filters::Pipeline;
 use app::Body;
 use core::ops::Range;
+use filters::Pipeline;
 use std::collections::VecDeque;
 
 /// What an answer is put together of.

@@ -19,10 +19,11 @@ use super::scope::Clock;
 use super::subrequest::{SubId, SubUse};
 use super::subs::{AskedSub, SubWork};
 use super::waits::{On, Pull, SUBS_OF_ALL};
-use crate::filters::{Broken, Include};
 use app::Body;
 use core::ops::Range;
 use exchange::{ExchangeId, Piece, Replies};
+use features::Broken;
+use filters::Include;
 use semantics::Request;
 
 /// Bytes of own content that wait for their place to be reached.

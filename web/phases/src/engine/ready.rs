@@ -1,9 +1,9 @@
 //! Whole responses that are ready, and what they are logged by.
 
 use super::request_state::{Depends, RequestState};
-use crate::logging::{LogFormat, QuickLine};
-use crate::program::ServerId;
 use app::Body;
+use configuration::logging::{LogFormat, QuickLine};
+use configuration::program::ServerId;
 use exchange::{Asked, HeadWriter, Index, JOINED_MAX, Ready, Reply};
 use files::Stamp;
 use semantics::Status;

@@ -3,9 +3,9 @@
 
 use super::request_state::{Client, RequestState};
 use super::runner::Runner;
-use crate::addresses::forwarded;
-use crate::ids::BlockId;
-use crate::program::{Program, RealIpHeader};
+use configuration::BlockId;
+use configuration::addresses::forwarded;
+use configuration::program::{Program, RealIpHeader};
 use core::net::{IpAddr, SocketAddr};
 use semantics::Request;
 

@@ -1,8 +1,8 @@
 //! Requests that are passed on to upstreams: what is asked for them ([`asking`]), and by which
 //! settings.
 
-use crate::proxying::ProxyRules;
 use asking::Ask;
+use configuration::proxying::ProxyRules;
 use std::sync::Arc;
 
 /// A request that is passed on.

@@ -3,7 +3,7 @@
 use super::request_state::RequestState;
 use super::runner::Runner;
 use super::text::put_field;
-use crate::program::{Block, ContentRules};
+use configuration::program::{Block, ContentRules};
 use exchange::{Reply, ReplyEnd};
 use proxy::fields::{AnswerField, NameSet};
 use semantics::{Fields, Status};

@@ -1,8 +1,8 @@
 //! Which servers a request is passed on to.
 
 use super::runner::Runner;
-use crate::program::{Program, UpstreamGroup};
 use asking::{NamedHost, Servers};
+use configuration::program::{Program, UpstreamGroup};
 use features::ErrorLevel;
 use proxy::url::{UpstreamPlace, parse_port};
 use std::rc::Rc;

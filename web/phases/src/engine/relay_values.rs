@@ -2,8 +2,8 @@
 
 use super::scope::Scope;
 use super::written::put_joined;
-use crate::variables::UpstreamValue;
 use asking::AskTry;
+use configuration::variables::UpstreamValue;
 use core::time::Duration;
 use semantics::Fields;
 

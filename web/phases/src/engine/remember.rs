@@ -3,8 +3,8 @@
 use super::Rest;
 use super::request_state::Depends;
 use super::runner::Runner;
-use crate::program::ConnectionRules;
 use app::Body;
+use configuration::program::ConnectionRules;
 use exchange::{Ready, Reply};
 use files::{FileHead, FileId};
 use semantics::{Form, Method, Status};

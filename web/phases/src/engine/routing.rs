@@ -4,7 +4,7 @@
 use super::request_state::{Depends, Phase};
 use super::runner::{Flow, Runner};
 use super::text::{Escape, escape};
-use crate::program::Methods;
+use configuration::program::Methods;
 use features::{ErrorLevel, Value};
 use semantics::{Known, Method};
 use std::rc::Rc;
@@ -30,7 +30,7 @@ impl Runner<'_> {
         if astray {
             return Flow::Status(500);
         }
-        let block = found.map_or(server.block, crate::BlockId);
+        let block = found.map_or(server.block, configuration::BlockId);
         self.enter_place(block);
         let Some(settings) = loaded.program.block(block) else { return Flow::Status(500) };
         if settings.internal && !self.state.route.internal {
@@ -74,14 +74,14 @@ impl Runner<'_> {
 
     /// `limit_except`: for other methods its block is the place.
     #[cold]
-    fn limit_methods(&mut self, (methods, other): &(Methods, crate::BlockId)) {
+    fn limit_methods(&mut self, (methods, other): &(Methods, configuration::BlockId)) {
         self.state.reuse.depends.on(Depends::OTHER);
         if !self.is_among(methods) {
             self.state.route.settle(*other);
         }
     }
 
-    fn enter_place(&mut self, block: crate::BlockId) {
+    fn enter_place(&mut self, block: configuration::BlockId) {
         self.state.route.settle(block);
         self.state.route.enter(Phase::Rewrite);
         if probes::location_chosen::is_traced() {
@@ -100,7 +100,7 @@ impl Runner<'_> {
     /// The request enters a place. Where that has it so, the connection ends with its answer,
     /// whatever place it goes on to, as with nginx.
     #[inline]
-    pub(super) fn end_by_place(&mut self, place: crate::BlockId) {
+    pub(super) fn end_by_place(&mut self, place: configuration::BlockId) {
         if self.is_sub() {
             return;
         }
@@ -135,9 +135,11 @@ impl Runner<'_> {
         };
         self.state.forget_place();
         self.state.route.enter_internally();
-        self.enter_place(crate::BlockId(block));
+        self.enter_place(configuration::BlockId(block));
         let loaded = Rc::clone(&self.loaded);
-        if let Some(limit) = loaded.program.block(crate::BlockId(block)).and_then(|block| block.limit_except.as_ref()) {
+        if let Some(limit) =
+            loaded.program.block(configuration::BlockId(block)).and_then(|block| block.limit_except.as_ref())
+        {
             self.limit_methods(limit);
         }
         self.end_by_place(self.state.route.block);

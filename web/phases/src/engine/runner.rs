@@ -6,7 +6,7 @@ use super::loaded::Loaded;
 use super::request_state::RequestState;
 use super::scope::{Clock, Scope};
 use super::waits::On;
-use crate::program::VirtualServer;
+use configuration::program::VirtualServer;
 use exchange::Replies;
 use files::Files;
 use semantics::Request;

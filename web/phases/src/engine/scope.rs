@@ -3,9 +3,9 @@
 use super::loaded::Loaded;
 use super::request_state::RequestState;
 use super::written::{put_joined, put_known};
-use crate::program::{Alias, Block, Program};
-use crate::zone::LocalTime;
+use configuration::program::{Alias, Block, Program};
 use features::Value;
+use features::zone::LocalTime;
 use semantics::date::HttpDate;
 use semantics::{Known, Request};
 use wire::Time;

@@ -3,8 +3,8 @@
 use super::lookup::At;
 use super::request_state::Phase;
 use super::runner::{Flow, Runner};
-use crate::ids::BlockId;
-use crate::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
+use configuration::BlockId;
+use configuration::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
 use features::{Value, units};
 use files::Unread;
 use std::rc::Rc;

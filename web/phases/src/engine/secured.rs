@@ -8,8 +8,8 @@ use super::loaded::Loaded;
 use super::request_state::RequestState;
 use super::scope::{Clock, Scope};
 use super::written::put;
-use crate::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
-use crate::variables::TlsValue;
+use configuration::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
+use configuration::variables::TlsValue;
 use core::sync::atomic::Ordering;
 use exchange::{
     Asked, ChooseTls, ChosenTls, ClientSession, ExchangeId, HandshakeFault, HttpOpening, Listeners, LocalAddress,

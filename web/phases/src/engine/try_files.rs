@@ -3,7 +3,7 @@
 use super::lookup::At;
 use super::request_state::{Phase, Tried};
 use super::runner::{Flow, Runner};
-use crate::program::{Alias, Block, Target};
+use configuration::program::{Alias, Block, Target};
 use features::Value;
 use files::Unread;
 use std::rc::Rc;

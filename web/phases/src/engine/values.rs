@@ -4,9 +4,9 @@ use super::request_state::Depends;
 use super::scope::Scope;
 use super::text::{Escape, escape};
 use super::written::{named_fields, put_joined, put_number};
-use crate::maps::Geo;
-use crate::tlv::TlvValue;
-use crate::variables::{Core, Variable};
+use configuration::maps::Geo;
+use configuration::tlv::TlvValue;
+use configuration::variables::{Core, Variable};
 use features::Variables;
 
 /// Variables made of others within each other, at most: `map`s may go in

@@ -1,11 +1,11 @@
 //! Bodies on their way from a client that sends them in any pieces to what echoes them.
 
 use crate::engine::{Engine, EngineParts, NewProgram};
-use crate::logging::{ErrorLogUse, LogTarget};
-use crate::program::{Block, BodyFiles, BodyRules, ContentRules, ListenerRules, Program, TempFolderRules};
-use crate::program::{BlockId, ServerId, VirtualServer};
 use access_log::LogPlace;
 use app::ConnId;
+use configuration::logging::{ErrorLogUse, LogTarget};
+use configuration::program::{Block, BodyFiles, BodyRules, ContentRules, ListenerRules, Program, TempFolderRules};
+use configuration::program::{BlockId, ServerId, VirtualServer};
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
@@ -148,11 +148,11 @@ impl World {
             security: None,
             certificates: None,
             verifies: None,
-            locations: crate::Locations::default(),
+            locations: configuration::Locations::default(),
             merge_slashes: true,
             ignore_invalid_headers: true,
             underscores_in_headers: false,
-            head: crate::program::HeadRules::default(),
+            head: configuration::program::HeadRules::default(),
         };
         let listener = ListenerRules {
             address: None,

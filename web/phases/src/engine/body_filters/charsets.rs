@@ -2,8 +2,8 @@
 
 use crate::engine::scope::Scope;
 use crate::engine::text::{bare_type, charset_of, field_value};
-use crate::filters::Recoding;
-use crate::program::Block;
+use configuration::program::Block;
+use filters::Recoding;
 use std::sync::Arc;
 
 impl<'a> Scope<'a> {

@@ -5,9 +5,9 @@ use crate::engine::answer::Answer;
 use crate::engine::body_filters::is_among;
 use crate::engine::filtered_body::Making;
 use crate::engine::runner::Runner;
-use crate::filters::{Filter, Recoder, Ssi};
-use crate::program::{Block, FilterSet};
+use configuration::program::{Block, FilterSet};
 use features::sub_filter::Substitution;
+use filters::{Filter, Recoder, Ssi};
 use gzip::{Coding, Gunzip};
 use std::sync::Arc;
 

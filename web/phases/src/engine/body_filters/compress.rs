@@ -6,13 +6,13 @@ use crate::engine::lookup::{At, FileAt};
 use crate::engine::request_state::Depends;
 use crate::engine::runner::{Flow, Runner};
 use crate::engine::waits::On;
-use crate::filters::Filter;
-use crate::program::{Block, SymlinkKind};
+use configuration::program::{Block, SymlinkKind};
 use core::time::Duration;
 use features::compression::{
     Accepted, BodyKey, Chosen, Compressed, CompressedBodies, CompressionRules, DiskFile, FILE_MAX, RequestFacts,
     ResponseFacts, Uncompressed,
 };
+use filters::Filter;
 use gzip::Coding;
 use semantics::{Known, Method, date};
 

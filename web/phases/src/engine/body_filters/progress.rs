@@ -8,9 +8,9 @@ use crate::engine::request_state::RequestState;
 use crate::engine::scope::Clock;
 use crate::engine::waits::{On, Pull};
 use crate::engine::{Engine, Rest};
-use crate::filters::Broken;
 use app::{Body, Wake};
 use exchange::{ExchangeId, Gone, Handler, Piece, Replies, Stop};
+use features::Broken;
 
 /// What filters may cost for one answer before others have their turn, in about nanoseconds.
 const SHARE: u64 = 200_000;

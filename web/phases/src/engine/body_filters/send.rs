@@ -5,11 +5,11 @@
 use crate::engine::filtered_body::{AnswerLength, Filtering, Made, Making};
 use crate::engine::request_state::RequestStage;
 use crate::engine::runner::{Flow, Runner};
-use crate::filters::Broken;
-use crate::program::Block;
 use app::Body;
+use configuration::program::Block;
 use core::ops::Range;
 use exchange::{Piece, Reply};
+use features::Broken;
 use files::{Rate, RateKept};
 
 /// What filters may cost in a turn, for all answers together, in about nanoseconds.

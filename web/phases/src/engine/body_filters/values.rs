@@ -3,7 +3,7 @@
 use crate::engine::request_state::RequestState;
 use crate::engine::scope::{Clock, Scope};
 use crate::engine::text::put_field;
-use crate::filters::{FilterValues, Include, SsiValues};
+use filters::{FilterValues, Include, SsiValues};
 use std::rc::Rc;
 
 impl RequestState {

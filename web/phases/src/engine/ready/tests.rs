@@ -1,8 +1,8 @@
 use super::super::loaded::Loaded;
 use super::super::request_state::{Depends, RequestState};
 use super::{ENTRIES_MAX, ReadyTable, expires_in};
-use crate::program::{Program, ServerId};
 use app::Body;
+use configuration::program::{Program, ServerId};
 use exchange::{Asked, CommonFields, ExchangeId, HeadWriter, LocalAddress, Reply};
 use files::Stamp;
 use semantics::Known;

@@ -2,12 +2,14 @@
 //! leave: no exchange hangs, no answer goes to another, and nothing is left over.
 
 use crate::engine::{Engine, EngineParts, NewProgram};
-use crate::ids::UpstreamGroupId;
-use crate::program::{Block, BlockId, ContentRules, ListenerRules, Program, ServerId, UpstreamGroup, VirtualServer};
-use crate::proxying::{FixedPass, ProxyPass, ProxyRules};
-use crate::variables::VariableTable;
 use app::{Closed, ConnId, ConnectError};
 use asking::AskRules;
+use configuration::UpstreamGroupId;
+use configuration::program::{
+    Block, BlockId, ContentRules, ListenerRules, Program, ServerId, UpstreamGroup, VirtualServer,
+};
+use configuration::proxying::{FixedPass, ProxyPass, ProxyRules};
+use configuration::variables::VariableTable;
 use core::net::IpAddr;
 use core::time::Duration;
 use exchange::{
@@ -297,7 +299,7 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
         location: Some(1),
     };
     let mut rules = ProxyRules {
-        version: crate::proxying::UpstreamVersion::Http11,
+        version: configuration::proxying::UpstreamVersion::Http11,
         ask: AskRules { ahead: 5_000, ..AskRules::default() },
         ..ProxyRules::default()
     };
@@ -315,11 +317,11 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
         security: None,
         certificates: None,
         verifies: None,
-        locations: crate::Locations::default(),
+        locations: configuration::Locations::default(),
         merge_slashes: true,
         ignore_invalid_headers: true,
         underscores_in_headers: false,
-        head: crate::program::HeadRules::default(),
+        head: configuration::program::HeadRules::default(),
     };
     let listener = ListenerRules {
         address: None,

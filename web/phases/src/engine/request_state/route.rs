@@ -1,6 +1,6 @@
 //! Where a request is: its path, the place that it found, and how far it is in that.
 
-use crate::program::{BlockId, ServerId};
+use configuration::program::{BlockId, ServerId};
 use core::ops::Range;
 
 /// Redirects within the server, and rewrites that look for a location anew, at

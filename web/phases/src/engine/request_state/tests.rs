@@ -1,8 +1,8 @@
 use super::route::{Captures, Rewritten};
 use super::wait::Again;
 use super::*;
-use crate::program::{BlockId, Program, ServerId};
 use asking::AskTry;
+use configuration::program::{BlockId, Program, ServerId};
 use files::Stamp;
 use std::cell::Cell;
 use std::sync::Arc;

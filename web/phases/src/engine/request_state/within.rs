@@ -2,7 +2,7 @@
 
 use crate::engine::sliced::Slices;
 use crate::engine::subrequest::{Subrequest, Subrequests};
-use crate::filters::{Include, SsiValues};
+use filters::{Include, SsiValues};
 
 /// What ties a request to others.
 #[derive(Debug, Default)]

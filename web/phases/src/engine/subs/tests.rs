@@ -3,10 +3,10 @@
 //! nothing is left over. No connection is kept: one that a server answers twice on may be
 //! taken for the next request before the second answer is there.
 
-use crate::access::AccessRules;
 use crate::engine::relay::tests::{Client, Outcome, ask_for, engine};
-use crate::program::FilterSet;
-use crate::subrequests::{PermissionRules, SubrequestRules};
+use configuration::access::AccessRules;
+use configuration::program::FilterSet;
+use configuration::subrequests::{PermissionRules, SubrequestRules};
 use std::sync::Arc;
 
 /// Parts of pages for 502 and 504.

@@ -1,11 +1,11 @@
 //! Programs that answer wrongly.
 
 use super::{Random, engine, faulty_answers_harm_nobody};
-use crate::content_rules::ContentRules;
-use crate::gateways::{GatewayPass, GatewayProtocol, GatewayRules, GatewayTarget, Gateways};
-use crate::ids::UpstreamGroupId;
-use crate::proxying::ProxyRules;
 use asking::AskRules;
+use configuration::UpstreamGroupId;
+use configuration::gateways::{GatewayPass, GatewayProtocol, GatewayRules, GatewayTarget, Gateways};
+use configuration::program::ContentRules;
+use configuration::proxying::ProxyRules;
 use std::sync::Arc;
 
 fn content(protocol: GatewayProtocol) -> ContentRules {

@@ -2,9 +2,9 @@
 
 use super::{Client, Outcome, Random, ask_with, engine};
 use crate::engine::Engine;
-use crate::program::{Block, FieldRules, FilterSet};
-use crate::proxying::ProxyRules;
-use crate::subrequests::SubrequestRules;
+use configuration::program::{Block, FieldRules, FilterSet};
+use configuration::proxying::ProxyRules;
+use configuration::subrequests::SubrequestRules;
 use core::ops::Range;
 use features::Value;
 use std::sync::Arc;

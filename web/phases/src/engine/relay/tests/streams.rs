@@ -3,7 +3,7 @@
 
 use super::{Link, Outcome, Random, World, ask, ask_in, engine, offer, tell};
 use crate::engine::Engine;
-use crate::proxying::UpstreamVersion;
+use configuration::proxying::UpstreamVersion;
 use core::time::Duration;
 use exchange::{Handler, UpstreamEvent, UpstreamId};
 use h2::frame::{self, FrameHead, Kind, setting};

@@ -41,11 +41,11 @@ impl Default for SsiRules {
 #[derive(Debug, Default)]
 pub struct SsiValues {
     /// Names and values.
-    pub(crate) values: Vec<(Vec<u8>, Vec<u8>)>,
+    pub values: Vec<(Vec<u8>, Vec<u8>)>,
     /// Groups of the expression that matched last.
-    pub(crate) captures: Vec<Vec<u8>>,
+    pub captures: Vec<Vec<u8>>,
     /// Blocks, by their names.
-    pub(crate) blocks: Vec<(Vec<u8>, Vec<u8>)>,
+    pub blocks: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// What begins a command.

@@ -11,7 +11,6 @@
 use crate::access::AccessRules;
 use crate::autoindex::AutoindexRules;
 pub use crate::content_rules::ContentRules;
-use crate::filters::{Charsets, SsiRules};
 use crate::gateways::Gateways;
 pub use crate::groups::{GroupNames, UpstreamGroup};
 pub use crate::ids::{BlockId, ServerId, UpstreamGroupId};
@@ -30,12 +29,15 @@ use crate::variables::VariableTable;
 use access_log::{LogPlace, OpenLogs};
 use app::Prefix;
 pub use bodies::{BodyFiles, BodyRules, FolderError, TempFolderRules};
+use exchange::LocalAddress;
 use features::{Declared, FeatureSettings, MediaTypes, Value};
+use filters::{Charsets, SsiRules};
 use pcre::Regex;
 pub use resolver::ResolverRules;
 use rustix::fd::OwnedFd;
 use stapling::StapleOrder;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -140,14 +142,30 @@ impl ProgramSummary {
 impl Program {
     /// The settings of a place.
     #[inline]
-    pub(crate) fn block(&self, id: BlockId) -> Option<&Block> {
+    #[must_use]
+    pub fn block(&self, id: BlockId) -> Option<&Block> {
         self.blocks.get(id.0 as usize)
     }
 
     /// A server.
     #[inline]
-    pub(crate) fn server(&self, id: ServerId) -> Option<&VirtualServer> {
+    #[must_use]
+    pub fn server(&self, id: ServerId) -> Option<&VirtualServer> {
         self.servers.get(usize::from(id.0))
+    }
+
+    /// The number of the listener that takes connections to an address; [`u16::MAX`] if none does.
+    #[must_use]
+    pub fn listener_at(&self, local: LocalAddress) -> u16 {
+        let at = exchange::listener_at(self.listeners.iter().map(ListenerRules::at), local);
+        at.map_or(u16::MAX, |at| at as u16)
+    }
+
+    /// Whether clients of this address begin with a handshake.
+    #[must_use]
+    pub fn speaks_tls_at(&self, address: SocketAddr) -> bool {
+        let at = self.listener_at(LocalAddress::Inet(address));
+        self.listeners.get(usize::from(at)).is_some_and(|listener| listener.tls)
     }
 
     /// Who is believed when he tells of clients (`set_real_ip_from`), in any place.

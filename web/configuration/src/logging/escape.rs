@@ -22,7 +22,7 @@ const fn all(byte: u8) -> u64 {
 impl LogEscape {
     /// Escapes what stands in `out` from `start` on, in its place.
     #[inline]
-    pub(crate) fn apply(self, out: &mut Vec<u8>, start: usize) {
+    pub fn apply(self, out: &mut Vec<u8>, start: usize) {
         let clean = match self {
             Self::None => true,
             Self::Default => !any::<true>(out, start),
@@ -34,7 +34,7 @@ impl LogEscape {
     }
 
     /// Whether all of a text is written as it is, whichever this is.
-    pub(crate) fn leaves(text: &[u8]) -> bool {
+    pub fn leaves(text: &[u8]) -> bool {
         !any::<true>(text, 0)
     }
 

@@ -7,24 +7,23 @@
 //!
 //! No filter holds a body: each takes as much as its output has room for, and keeps
 //! what it cannot decide on yet, which its rules bound.
+#![forbid(unsafe_code)]
 
 mod charset;
 mod pipeline;
 mod ssi;
 
-pub(crate) use charset::Recoder;
-pub use charset::{CharsetError, CharsetMap, Charsets, Recoding};
-pub use pipeline::FilterValues;
-pub(crate) use pipeline::{Pipeline, Ran};
+pub use charset::{CharsetError, CharsetMap, Charsets, Recoder, Recoding};
+pub use pipeline::{FilterValues, Pipeline, Ran};
 pub use ssi::{Include, Ssi, SsiRules, SsiValues};
 
 use features::sub_filter::Substitution;
-pub use features::{Broken, FilterStep};
+use features::{Broken, FilterStep};
 use gzip::{Coding, Encoder, Gunzip};
 
 /// One filter.
 #[derive(Debug)]
-pub(crate) enum Filter {
+pub enum Filter {
     /// Out of gzip (`gunzip`).
     Gunzip(Box<Gunzip>),
     /// Other texts in place of some (`sub_filter`).
@@ -34,7 +33,12 @@ pub(crate) enum Filter {
     /// With its commands executed (`ssi`).
     Ssi(Box<Ssi>),
     /// A part of it alone: so many bytes are left out, so many follow (`proxy_force_ranges`).
-    Part { before: u64, left: u64 },
+    Part {
+        /// What is left out yet, in bytes.
+        before: u64,
+        /// What follows then, in bytes.
+        left: u64,
+    },
     /// Into a coding, at a level; so many bytes so far.
     Encode(Box<Encoder>, (Coding, u8), u64),
 }

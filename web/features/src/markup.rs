@@ -1,7 +1,7 @@
 //! Text within HTML and XML.
 
 /// Writes what HTML and XML have letters for.
-pub(crate) fn escape_html(text: &[u8], out: &mut Vec<u8>) {
+pub fn escape_html(text: &[u8], out: &mut Vec<u8>) {
     for byte in text {
         match byte {
             b'<' => out.extend_from_slice(b"&lt;"),

@@ -199,7 +199,7 @@ impl Recoding {
 
 /// One content on its way from one set to another.
 #[derive(Debug)]
-pub(crate) struct Recoder {
+pub struct Recoder {
     table: Arc<Recoding>,
     /// The beginning of a character.
     held: Vec<u8>,
@@ -209,6 +209,8 @@ pub(crate) struct Recoder {
 const RECODED: usize = 8 << 10;
 
 impl Recoder {
+    /// The start of a content that is recoded by a table.
+    #[must_use]
     pub const fn new(table: Arc<Recoding>) -> Self {
         Self { table, held: Vec::new() }
     }

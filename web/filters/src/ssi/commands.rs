@@ -4,9 +4,9 @@ use super::SsiValues;
 use super::include::{Include, split};
 use super::text::{Zone, escape_url, time, unquote};
 use super::words::Words;
-use crate::filters::{Broken, FilterValues};
-use crate::markup::escape_html;
-use crate::zone::{local_name, local_offset};
+use crate::{Broken, FilterValues};
+use features::markup::escape_html;
+use features::zone::{local_name, local_offset};
 use pcre::{Matcher, Regex, RegexOptions};
 
 /// Bytes of a value that others are put into, and values that are set, at most.
@@ -363,7 +363,7 @@ impl SsiValues {
     }
 
     /// Sets a variable to what was included.
-    pub(crate) fn set(&mut self, name: &[u8], value: Vec<u8>) {
+    pub fn set(&mut self, name: &[u8], value: Vec<u8>) {
         let _ = self.keep(name, value, true);
     }
 }

@@ -29,7 +29,7 @@ const BETWEEN: usize = 16 << 10;
 
 /// What was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ran {
+pub struct Ran {
     /// Bytes of the input that were taken.
     pub taken: usize,
     /// All was told.
@@ -38,7 +38,7 @@ pub(crate) struct Ran {
 
 /// Filters, the one that is next to the content first.
 #[derive(Debug, Default)]
-pub(crate) struct Pipeline {
+pub struct Pipeline {
     stages: Vec<Stage>,
 }
 
@@ -60,6 +60,7 @@ impl Pipeline {
     }
 
     /// Whether bodies pass as they are.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
@@ -132,6 +133,7 @@ impl Pipeline {
     }
 
     /// Bytes that were compressed, if any are.
+    #[must_use]
     pub fn encoded(&self) -> Option<u64> {
         self.stages.iter().find_map(|stage| match &stage.filter {
             Filter::Encode(_, _, bytes) => Some(*bytes),
@@ -163,6 +165,8 @@ impl Stage {
 
 /// An encoder as a filter.
 impl Filter {
+    /// Into a coding, at a level, by an encoder of theirs.
+    #[must_use]
     pub fn encode(encoder: Encoder, of: (gzip::Coding, u8)) -> Self {
         Self::Encode(Box::new(encoder), of, 0)
     }

@@ -3,8 +3,8 @@
 
 mod escape;
 
-use crate::markup::escape_html as html;
 use escape::{json, uri};
+use features::markup::escape_html as html;
 use semantics::date::HttpDate;
 
 /// `autoindex`, and what belongs to it.
