@@ -96,8 +96,8 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
 /// Lines are as nginx's from now on.
 fn write_as_nginx() {
     // Read now: a process that gives its rights up cannot.
-    features::zone::local_zone();
-    say::as_nginx(features::zone::local_offset);
+    formats::zone::local_zone();
+    say::as_nginx(formats::zone::local_offset);
 }
 
 /// Tells the error log, and a terminal that is another stream.

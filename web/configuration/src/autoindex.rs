@@ -4,7 +4,7 @@
 mod escape;
 
 use escape::{json, uri};
-use features::markup::escape_html as html;
+use formats::markup::escape_html as html;
 use semantics::date::HttpDate;
 
 /// `autoindex`, and what belongs to it.

@@ -20,9 +20,6 @@ pub enum ContentRules {
     Grpc(Arc<ProxyPass>),
     /// `fastcgi_pass`, `uwsgi_pass`, `scgi_pass`.
     Gateway(Arc<GatewayPass>),
-    /// What was sent: as it came, or once it was whole.
-    #[cfg(test)]
-    Echo(bool),
 }
 
 impl ContentRules {
@@ -49,8 +46,6 @@ impl ContentRules {
         match self {
             Self::Files | Self::StubStatus | Self::EmptyGif => false,
             Self::Proxy(_) | Self::Grpc(_) | Self::Gateway(_) => true,
-            #[cfg(test)]
-            Self::Echo(_) => true,
         }
     }
 

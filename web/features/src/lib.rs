@@ -32,7 +32,6 @@ pub mod http2;
 pub mod key;
 mod level;
 pub mod limits;
-pub mod markup;
 mod media_types;
 mod reach;
 mod row;
@@ -43,7 +42,6 @@ pub mod sub_filter;
 pub mod units;
 mod value;
 mod view;
-pub mod zone;
 
 pub use auth_basic::AuthBasic;
 pub use compiling::{BlockCompiling, Compiling};

@@ -5,8 +5,8 @@ use super::include::{Include, split};
 use super::text::{Zone, escape_url, time, unquote};
 use super::words::Words;
 use crate::{Broken, FilterValues};
-use features::markup::escape_html;
-use features::zone::{local_name, local_offset};
+use formats::markup::escape_html;
+use formats::zone::{local_name, local_offset};
 use pcre::{Matcher, Regex, RegexOptions};
 
 /// Bytes of a value that others are put into, and values that are set, at most.

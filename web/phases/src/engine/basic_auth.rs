@@ -36,7 +36,7 @@ impl Runner<'_> {
     pub(super) fn challenge(&mut self, realm: &[u8]) -> Flow {
         let fields = &mut self.state.reply.kept_fields;
         fields.extend_from_slice(b"WWW-Authenticate: Basic realm=\"");
-        super::text::field_value(realm, fields);
+        formats::text::field_value(realm, fields);
         fields.extend_from_slice(b"\"\r\n");
         Flow::Status(401)
     }

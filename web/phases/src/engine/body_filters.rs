@@ -35,5 +35,5 @@ impl Answer {
 
 /// Whether an answer's media type is among these.
 pub(super) fn is_among(types: &MediaTypes, answer: &Answer) -> bool {
-    answer.media_type.as_ref().map_or(*types == MediaTypes::All, |told| types.has(crate::engine::text::bare_type(told)))
+    answer.media_type.as_ref().map_or(*types == MediaTypes::All, |told| types.has(formats::text::bare_type(told)))
 }

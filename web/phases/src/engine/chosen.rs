@@ -1,12 +1,12 @@
 //! Which listener a client came to, and which server its requests are for.
 
 use super::Engine;
-use super::host::has_empty_label;
 use super::loaded::Loaded;
 use super::request_state::{Depends, RequestState};
 use super::scope::Scope;
 use configuration::program::ServerId;
 use exchange::{Asked, LocalAddress};
+use formats::host::has_empty_label;
 use semantics::Request;
 
 impl Engine {

@@ -1,12 +1,12 @@
 //! What of an answer its client wants, by what it has: conditions, and ranges.
 
 use super::answer::Answer;
-use super::ranges;
-use super::ranges::Ranged;
 use super::request_state::{Depends, KeptContent};
 use super::runner::{Flow, Runner};
 use configuration::program::{Block, IfModifiedSince};
 use exchange::FieldLines;
+use formats::ranges;
+use formats::ranges::Ranged;
 use semantics::{Known, Method, date};
 
 impl Runner<'_> {

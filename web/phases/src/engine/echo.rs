@@ -8,13 +8,15 @@ use super::runner::{Flow, Runner};
 use super::waits::On;
 use bodies::BodyContent;
 use exchange::Replies;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 /// Bytes of a file that are read at a time, and of a stream that are taken.
 const PIECE: usize = 5_000;
 
 thread_local! {
+    /// Whether it answers in place of a place's content, and then with bodies as they come or once they are whole.
+    pub(super) static ANSWERS: Cell<Option<bool>> = const { Cell::new(None) };
     /// What came so far, by the requests' numbers.
     static ECHOED: RefCell<HashMap<u32, Vec<u8>>> = RefCell::default();
 }

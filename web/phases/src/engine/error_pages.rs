@@ -2,13 +2,13 @@
 //! of nginx's own.
 
 use super::answer::{Answer, AnswerBody};
-use super::pages;
 use super::put::take_line;
 use super::reply::{ACCEPT_RANGES, REDIRECTS};
 use super::runner::{Flow, Runner};
 use super::subrequest::SubUse;
-use super::text::bare_type;
 use configuration::program::{Block, ErrorPage, ErrorTarget};
+use formats::pages;
+use formats::text::bare_type;
 use semantics::{Known, Method};
 use std::rc::Rc;
 

@@ -1,15 +1,15 @@
 //! nginx's own variables.
 
 use super::body_progress::BodyProgress;
-use super::host::{host_of, port_of};
 use super::scope::Scope;
-use super::written::{put, put_address, put_known, put_number, put_ssi_date};
 use bodies::BodyContent;
 use configuration::small::StubStatus;
 use configuration::variables::Core;
 use core::time::Duration;
 use features::auth_basic::basic_credentials;
-use features::zone::local_name;
+use formats::host::{host_of, port_of};
+use formats::written::{put, put_address, put_known, put_number, put_ssi_date};
+use formats::zone::local_name;
 use semantics::{Form, Known, Request};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;

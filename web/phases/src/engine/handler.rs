@@ -2,12 +2,10 @@
 
 use super::Engine;
 use super::body_progress::BodyProgress;
-use super::host::{has_empty_label, names_a_host};
 use super::log::CLIENT_LEFT;
 use super::passing::Passing;
 use super::request_state::{RequestStage, RequestState};
 use super::scope::Clock;
-use super::written::put;
 use app::Wake;
 use asking::SHARED;
 use core::hint::cold_path;
@@ -17,6 +15,8 @@ use exchange::{
 };
 use features::ErrorLevel;
 use features::compression::CompressedBodies;
+use formats::host::{has_empty_label, names_a_host};
+use formats::written::put;
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;

@@ -34,8 +34,6 @@ impl Runner<'_> {
             ContentRules::Files | ContentRules::Proxy(_) | ContentRules::Grpc(_) | ContentRules::Gateway(_) => {
                 return Flow::Status(404);
             }
-            #[cfg(test)]
-            ContentRules::Echo(_) => return Flow::Status(404),
         };
         // It is there for as long as the server is.
         answer.etag = None;

@@ -1,17 +1,17 @@
 //! Requests that are over are logged.
 
 use super::Rest;
-use super::host::host_of;
 use super::ready::Note;
 use super::real_ip::set_real_address_of_ready;
 use super::request_state::RequestState;
 use super::scope::{Clock, Scope};
 use super::subrequest::SubUse;
-use super::written::{put_address, put_known};
 use configuration::logging::{HeadPart, LogEscape, LogFormat, LogUse, PutPart, QuickLine};
 use configuration::variables::{Core, Variable};
 use exchange::{ExchangeId, ReadySent, Replies};
 use features::Variables;
+use formats::host::host_of;
+use formats::written::{put_address, put_known};
 use semantics::{Form, Known, Request};
 use std::net::SocketAddr;
 use std::rc::Rc;

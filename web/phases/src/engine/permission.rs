@@ -68,7 +68,7 @@ impl Runner<'_> {
             }
             status @ (UNAUTHORIZED | FORBIDDEN) => {
                 for challenge in &result.challenges {
-                    super::text::put_field(b"WWW-Authenticate", challenge, &mut self.state.reply.kept_fields);
+                    formats::text::put_field(b"WWW-Authenticate", challenge, &mut self.state.reply.kept_fields);
                 }
                 let status = if rules.any && code == UNAUTHORIZED { code } else { status };
                 if rules.any && status == FORBIDDEN {

@@ -3,13 +3,13 @@
 use super::answer::{Answer, AnswerBody};
 use super::put::count_lines;
 use super::runner::{Flow, Runner};
-use super::text::put_field;
 use super::waits::On;
 use asking::HeadEvent;
 use configuration::program::FilterSet;
 use configuration::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
 use exchange::{Reply, ReplyEnd};
 use features::ErrorLevel;
+use formats::text::put_field;
 use gzip::Coding;
 use proxy::fields::{Accel, AnswerField, AnswerName};
 use proxy::next::Failure;

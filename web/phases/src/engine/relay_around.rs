@@ -2,9 +2,9 @@
 
 use super::request_state::RequestState;
 use super::runner::Runner;
-use super::text::put_field;
 use configuration::program::{Block, ContentRules};
 use exchange::{Reply, ReplyEnd};
+use formats::text::put_field;
 use proxy::fields::{AnswerField, NameSet};
 use semantics::{Fields, Status};
 use std::rc::Rc;

@@ -1,10 +1,10 @@
 //! What variables stand for that tell of upstreams.
 
 use super::scope::Scope;
-use super::written::put_joined;
 use asking::AskTry;
 use configuration::variables::UpstreamValue;
 use core::time::Duration;
+use formats::written::put_joined;
 use semantics::Fields;
 
 impl Scope<'_> {

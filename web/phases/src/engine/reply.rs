@@ -3,15 +3,15 @@
 use super::answer::{Answer, AnswerBody};
 use super::filtered_body::Making;
 use super::put::{Pieces, count_lines, take_line, take_lines};
-use super::ranges;
-use super::ranges::Ranged;
 use super::request_state::Depends;
 use super::runner::{Flow, Runner};
-use super::text::{location_value, put_field};
 use configuration::program::{AddedField, Block};
 use exchange::{FieldLines, Part};
 use features::expires::{Ages, AnswerAge, Expires, Expiry};
 use filters::Filter;
+use formats::ranges;
+use formats::ranges::Ranged;
+use formats::text::{location_value, put_field};
 use semantics::date::HttpDate;
 use semantics::{Method, date};
 use std::rc::Rc;

@@ -3,9 +3,9 @@
 
 use super::request_state::{Depends, Phase};
 use super::runner::{Flow, Runner};
-use super::text::{Escape, escape};
 use configuration::program::Methods;
 use features::{ErrorLevel, Value};
+use formats::text::{Escape, escape};
 use semantics::{Known, Method};
 use std::rc::Rc;
 

@@ -1,7 +1,6 @@
 //! A request, and all that it takes to run it.
 
 use super::Rest;
-use super::host::host_of;
 use super::loaded::Loaded;
 use super::request_state::RequestState;
 use super::scope::{Clock, Scope};
@@ -9,6 +8,7 @@ use super::waits::On;
 use configuration::program::VirtualServer;
 use exchange::Replies;
 use files::Files;
+use formats::host::host_of;
 use semantics::Request;
 use std::rc::Rc;
 

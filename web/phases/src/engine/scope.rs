@@ -2,10 +2,10 @@
 
 use super::loaded::Loaded;
 use super::request_state::RequestState;
-use super::written::{put_joined, put_known};
 use configuration::program::{Alias, Block, Program};
 use features::Value;
-use features::zone::LocalTime;
+use formats::written::{put_joined, put_known};
+use formats::zone::LocalTime;
 use semantics::date::HttpDate;
 use semantics::{Known, Request};
 use wire::Time;

@@ -3,11 +3,9 @@
 
 use super::Engine;
 use super::errors::{tell, tell_of_process};
-use super::host::host_of;
 use super::loaded::Loaded;
 use super::request_state::RequestState;
 use super::scope::{Clock, Scope};
-use super::written::put;
 use configuration::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
 use configuration::variables::TlsValue;
 use core::sync::atomic::Ordering;
@@ -17,6 +15,8 @@ use exchange::{
 };
 use features::ErrorLevel;
 use features::compression::class_of;
+use formats::host::host_of;
+use formats::written::put;
 use handshake::{
     CertificateFiles, ClientMode, ClientVerdict, Demand, Failure, Hello, ServerTls, Session, Version, group_name_of,
     suite_name_of,

@@ -14,20 +14,20 @@
 use super::answer::{Answer, AnswerBody};
 use super::placed::{Placed, PlacedSub, Postponed};
 use super::put::Pieces;
-use super::ranges::Ranged;
 use super::relay::Relay;
 use super::request_state::{RequestStage, RequestState};
 use super::runner::{Flow, Runner};
 use super::scope::Scope;
-use super::sliced::{PARTIAL, SliceAsked, Slices};
 use super::subrequest::SubUse;
 use super::subs::AskedSub;
-use super::text::put_field;
 use configuration::program::Block;
 use exchange::{ExchangeId, FieldLines, Stop};
 use features::Broken;
 use features::ErrorLevel;
+use formats::ranges::Ranged;
+use formats::text::put_field;
 use proxy::slices::first_byte;
+use proxy::slices::{PARTIAL, SliceAsked, Slices};
 use semantics::{Fields, Known, Method};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! What is known of a request within another, and of one that has made such.
 
-use super::sliced::SliceAsked;
 use exchange::{ExchangeId, ExchangePlace};
+use proxy::slices::SliceAsked;
 use semantics::Method;
 
 /// A subrequest: an exchange within another.

@@ -2,12 +2,12 @@
 
 use super::request_state::Depends;
 use super::scope::Scope;
-use super::text::{Escape, escape};
-use super::written::{named_fields, put_joined, put_number};
 use configuration::maps::Geo;
 use configuration::tlv::TlvValue;
 use configuration::variables::{Core, Variable};
 use features::Variables;
+use formats::text::{Escape, escape};
+use formats::written::{named_fields, put_joined, put_number};
 
 /// Variables made of others within each other, at most: `map`s may go in
 /// circles.

@@ -6,13 +6,14 @@ use app::ConnId;
 use configuration::logging::{ErrorLogUse, LogTarget};
 use configuration::program::{Block, BodyFiles, BodyRules, ContentRules, ListenerRules, Program, TempFolderRules};
 use configuration::program::{BlockId, ServerId, VirtualServer};
+use configuration::proxying::ProxyPass;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
     About, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd,
     ReplyFlow, RequestBody, Stop, Totals,
 };
-use features::ErrorLevel;
+use features::{ErrorLevel, Value};
 use files::{Directory, FileLimits, ReaderKind};
 use h1::Framing;
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
@@ -131,12 +132,14 @@ impl Default for Rules {
 
 impl World {
     fn new(name: &str, rules: Rules) -> Self {
+        super::super::echo::ANSWERS.set(Some(rules.streamed));
         let folder = std::env::temp_dir().join(format!("nearside-bodies-{name}-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("temp")).expect("a folder");
         let file =
             |name: &str| LogTarget { place: LogPlace::File { path: folder.join(name), buffering: None }, path: None };
         let block = Block {
-            content: ContentRules::Echo(rules.streamed),
+            // Bodies are read for it.
+            content: ContentRules::Proxy(Arc::new(ProxyPass::Computed { url: Value::default(), location: None })),
             body: rules.body,
             body_max: rules.most,
             error_logs: [ErrorLogUse { log: 0, level: ErrorLevel::INFO }].into(),

@@ -1,9 +1,9 @@
 //! Which charset is told of content, and what becomes of content in another.
 
 use crate::engine::scope::Scope;
-use crate::engine::text::{bare_type, charset_of, field_value};
 use configuration::program::Block;
 use filters::Recoding;
+use formats::text::{bare_type, charset_of, field_value};
 use std::sync::Arc;
 
 impl<'a> Scope<'a> {

@@ -2,8 +2,8 @@
 
 use crate::engine::request_state::RequestState;
 use crate::engine::scope::{Clock, Scope};
-use crate::engine::text::put_field;
 use filters::{FilterValues, Include, SsiValues};
+use formats::text::put_field;
 use std::rc::Rc;
 
 impl RequestState {

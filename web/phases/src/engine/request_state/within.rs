@@ -1,8 +1,8 @@
 //! What is known of requests within a request, and of the one that a request is within.
 
-use crate::engine::sliced::Slices;
 use crate::engine::subrequest::{Subrequest, Subrequests};
 use filters::{Include, SsiValues};
+use proxy::slices::Slices;
 
 /// What ties a request to others.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use exchange::Part;
 
 /// What a Range field comes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Ranged {
+pub enum Ranged {
     /// It is not looked at, or asks for more than there is, or for more ranges than
     /// may be: all of it.
     Whole,
@@ -17,7 +17,7 @@ pub(crate) enum Ranged {
 
 /// Reads the value of a Range field for content of `length` bytes, of which at most
 /// `most` ranges may be asked for.
-pub(crate) fn parse(value: &[u8], length: u64, most: Option<u32>) -> Ranged {
+pub fn parse(value: &[u8], length: u64, most: Option<u32>) -> Ranged {
     // A unit with nothing behind it is not looked at.
     let unit = value.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes="));
     let Some(mut rest) = unit.map(|_| &value[6..]).filter(|rest| !rest.is_empty()) else {
@@ -77,7 +77,7 @@ pub(crate) fn parse(value: &[u8], length: u64, most: Option<u32>) -> Ranged {
 }
 
 /// The parts of several ranges (RFC 9110 section 14.6), and their length.
-pub(super) fn multipart(ranges: &[Range<u64>], media_type: Option<&[u8]>, size: u64, serial: u32) -> (Vec<Part>, u64) {
+pub fn multipart(ranges: &[Range<u64>], media_type: Option<&[u8]>, size: u64, serial: u32) -> (Vec<Part>, u64) {
     let (mut parts, mut length) = (Vec::with_capacity(2 * ranges.len() + 1), 0);
     for range in ranges {
         let mut lines = format!("\r\n--{serial:020}\r\n").into_bytes();

@@ -4,13 +4,15 @@ use semantics::date::HttpDate;
 use semantics::{Known, Request};
 use std::net::{IpAddr, SocketAddr};
 
-pub(super) fn put(out: &mut Vec<u8>, number: impl core::fmt::Display) -> bool {
+/// Writes what has a text of its own; always true, as all that variables are written by.
+pub fn put(out: &mut Vec<u8>, number: impl core::fmt::Display) -> bool {
     // Writing to a vector does not fail.
     let _ = std::io::Write::write_fmt(out, format_args!("{number}"));
     true
 }
 
-pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) -> bool {
+/// Writes a number in decimal digits.
+pub fn put_number(out: &mut Vec<u8>, mut number: u64) -> bool {
     let (mut digits, mut at) = ([0_u8; 20], 20);
     loop {
         at -= 1;
@@ -25,7 +27,7 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) -> bool {
 }
 
 /// An address, without its port; `unix:` where there is none.
-pub(super) fn put_address(of: Option<SocketAddr>, out: &mut Vec<u8>) -> bool {
+pub fn put_address(of: Option<SocketAddr>, out: &mut Vec<u8>) -> bool {
     match of.map(|of| of.ip().to_canonical()) {
         Some(IpAddr::V4(address)) => put_octets(out, address.octets()),
         Some(address) => put(out, address),
@@ -42,7 +44,8 @@ fn put_octets(out: &mut Vec<u8>, octets: [u8; 4]) -> bool {
     true
 }
 
-pub(super) fn put_known(request: &Request<'_>, known: Known, out: &mut Vec<u8>) -> bool {
+/// Writes the value of a field; whether the request has it.
+pub fn put_known(request: &Request<'_>, known: Known, out: &mut Vec<u8>) -> bool {
     let Some(value) = request.known(known) else { return false };
     out.extend_from_slice(value);
     true
@@ -50,7 +53,7 @@ pub(super) fn put_known(request: &Request<'_>, known: Known, out: &mut Vec<u8>) 
 
 /// `Sunday, 06-Nov-1994 08:49:37 GMT`, as SSI's default format has it, of a time in a
 /// zone of this name.
-pub(super) fn put_ssi_date(out: &mut Vec<u8>, date: &HttpDate, zone: &str) {
+pub fn put_ssi_date(out: &mut Vec<u8>, date: &HttpDate, zone: &str) {
     const DAYS: [&[u8]; 7] = [b"Sunday", b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday"];
     let date = date.as_bytes();
     let day = DAYS.iter().find(|day| day.starts_with(&date[..3])).copied().unwrap_or_default();
@@ -61,7 +64,7 @@ pub(super) fn put_ssi_date(out: &mut Vec<u8>, date: &HttpDate, zone: &str) {
 }
 
 /// These fields, with their values.
-pub(super) fn named_fields<'l>(lines: &'l [u8], name: &[u8]) -> impl Iterator<Item = (&'l [u8], &'l [u8])> {
+pub fn named_fields<'l>(lines: &'l [u8], name: &[u8]) -> impl Iterator<Item = (&'l [u8], &'l [u8])> {
     lines.split(|byte| *byte == b'\n').filter_map(move |line| {
         let (known, rest) = line.split_at_checked(name.len())?;
         let value = rest.strip_prefix(b": ")?;
@@ -78,7 +81,7 @@ fn is_named(field: &[u8], name: &[u8]) -> bool {
 
 /// Writes the values of all fields that a variable of this name stands for; whether
 /// there is one.
-pub(super) fn put_joined<'f>(
+pub fn put_joined<'f>(
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
     name: &[u8],
     separator: &[u8],

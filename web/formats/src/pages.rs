@@ -1,7 +1,7 @@
 //! Pages for statuses, as nginx has them.
 
 /// The text of a status, for its page; none for those without a page.
-pub(crate) const fn title(status: u16) -> Option<&'static str> {
+pub const fn title(status: u16) -> Option<&'static str> {
     Some(match status {
         301 => "301 Moved Permanently",
         302 => "302 Found",
@@ -58,7 +58,7 @@ const fn special(status: u16) -> Option<(&'static str, &'static str)> {
 const PADDING: &str = "<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n";
 
 /// The page of a status; empty for those without one.
-pub(crate) fn page(status: u16, padded: bool) -> Vec<u8> {
+pub fn page(status: u16, padded: bool) -> Vec<u8> {
     let (title, heading, more) = match (title(status), special(status)) {
         (Some(title), _) => (title, title, ""),
         (None, Some((title, more))) => (title, "400 Bad Request", more),
