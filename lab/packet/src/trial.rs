@@ -327,6 +327,12 @@ impl Stamped {
         self.no_departure + self.no_arrival
     }
 
+    /// Whether frames came, and none of them with both stamps.
+    #[must_use]
+    pub const fn is_never(&self) -> bool {
+        self.frames == 0 && self.missing() > 0
+    }
+
     /// Why nothing is to be measured by these stamps, after a few frames: frames
     /// came, and most without them; or what [`Stamped::doubt`] says but of those.
     /// The first may come before all of the kernel knows that they are wanted.
