@@ -120,6 +120,11 @@ const fn upward(id: ConnId, before: u32) -> ConnId {
 
 /// The silo's own connections.
 impl<A: App> App for Composite<A> {
+    #[inline]
+    fn answers_later(&self, id: ConnId) -> bool {
+        self.app.answers_later(self.upward(id))
+    }
+
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
         let id = self.upward(id);
         self.call(net, |app, net| app.on_open(net, id, how));

@@ -1,14 +1,16 @@
 //! The client's engine: requests out, responses in.
 
 mod head;
+mod noted;
 mod plain;
 
+pub use noted::NotedLines;
+
 use crate::chunked::{self, Boundary, Bounds};
-use crate::lines::{LineEnds, Progress, Section, canonical, section_of_line_feeds};
+use crate::lines::{LineEnds, Progress, Section};
 use crate::response::{Sink, decimal};
 use crate::{Framing, Version};
 use plain::Plain;
-use semantics::scan::find;
 use semantics::{Fields, Method, Status};
 
 /// Bounds on what a server sends. Beyond a bound the response is
@@ -73,6 +75,8 @@ pub struct Response<'a> {
     pub keep_alive: bool,
     /// How the body ends.
     pub framing: Framing,
+    /// Whether the name of a field begins with `x` or `X`, as those do that no standard has (RFC 6648).
+    pub has_x_field: bool,
 }
 
 impl<'a> Response<'a> {
@@ -260,7 +264,7 @@ impl ResponseReader {
     /// are [`Error::Malformed`].
     pub fn on_bytes<'a>(&mut self, data: &'a [u8], asked: Method, limits: &ResponseLimits) -> ResponseEvent<'a> {
         match self.state {
-            State::Head => self.on_head(data, asked, limits),
+            State::Head => self.on_head(data, asked, limits, drop),
             State::Length if self.remaining == 0 => self.end_of_body(0, b""),
             State::Length | State::Chunk => self.on_body(data, 0),
             State::UntilClose => {
@@ -384,14 +388,20 @@ impl ResponseReader {
         Summary { status: self.status, keep_alive: self.keep_alive, body: self.body }
     }
 
-    fn on_head<'a>(&mut self, data: &'a [u8], asked: Method, limits: &ResponseLimits) -> ResponseEvent<'a> {
+    fn on_head<'a>(
+        &mut self,
+        data: &'a [u8],
+        asked: Method,
+        limits: &ResponseLimits,
+        note: impl FnMut(usize),
+    ) -> ResponseEvent<'a> {
         let window = data.get(..usize::from(limits.head)).unwrap_or(data);
         if !self.progress.is_none()
             && let Err(stop) = self.resume(window, limits)
         {
             return self.stop(window, asked, limits, stop);
         }
-        match head::parse(window, asked, limits) {
+        match head::parse(window, asked, limits, note) {
             Ok(response) if response.status.is_interim() => {
                 // RFC 9110 section 15.2: a client skips them, though not
                 // without end.
@@ -450,7 +460,8 @@ impl ResponseReader {
         stop: head::Stop,
     ) -> ResponseEvent<'a> {
         let stop = match stop {
-            head::Stop::Fail(Error::Malformed) if limits.line_feeds => match of_line_feeds(window, asked, limits) {
+            head::Stop::Fail(Error::Malformed) if limits.line_feeds => match head::of_line_feeds(window, asked, limits)
+            {
                 Some(Ok(consumed)) => {
                     self.progress = Progress::NONE;
                     return ResponseEvent::LineFeeds { consumed };
@@ -524,25 +535,6 @@ impl ResponseReader {
         self.state = if self.keep_alive { State::Head } else { State::Closed };
         ResponseEvent::EndOfBody { consumed, trailers }
     }
-}
-
-/// A head that is none of lines that end in CR LF, where they may end in LF alone: its
-/// length, or why there is none. `None` where line ends are not what is wrong with it.
-#[cold]
-#[inline(never)]
-fn of_line_feeds(window: &[u8], asked: Method, limits: &ResponseLimits) -> Option<Result<usize, head::Stop>> {
-    let first = find(window, 0, b'\n')? + 1;
-    match head::parse(&canonical(window.get(..first)?), asked, limits) {
-        Err(head::Stop::Incomplete { checked, .. }) if checked > 0 => {}
-        Ok(_) | Err(head::Stop::Incomplete { .. }) => return None,
-        Err(stop) => return Some(Err(stop)),
-    }
-    Some(match section_of_line_feeds(window, first, limits.fields)? {
-        Section::Complete(end) => Ok(end),
-        Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
-        Section::Malformed => Err(head::Stop::Fail(Error::Malformed)),
-        Section::TooMany => Err(head::Stop::Fail(Error::TooLarge)),
-    })
 }
 
 /// Writes one request head, in order: [`RequestHead::new`], fields, [`RequestHead::end`].

@@ -12,7 +12,16 @@ pub struct Field<'a> {
     pub value: &'a [u8],
 }
 
-impl Field<'_> {
+impl<'a> Field<'a> {
+    /// The field of a line that was already found valid, its CR LF included.
+    #[inline]
+    #[must_use]
+    pub fn of_line(line: &'a [u8]) -> Option<Self> {
+        let (name, value) = line.split_at_checked(colon(line)?)?;
+        let value = value.get(1..value.len().saturating_sub(2))?;
+        Some(Self { name, value: trim(value) })
+    }
+
     /// Whether the field has this name; field names are case-insensitive
     /// (RFC 9110 section 5.1).
     #[inline]
@@ -20,6 +29,23 @@ impl Field<'_> {
     pub const fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
+}
+
+/// Where the first colon is: eight bytes at a time.
+#[inline]
+fn colon(line: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    let (words, rest) = line.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let apart = u64::from_le_bytes(*word) ^ (ONES * b':' as u64);
+        // The lowest mark is a colon's; behind it there may be false ones.
+        let marks = apart.wrapping_sub(ONES) & !apart & (ONES << 7);
+        if marks != 0 {
+            return Some(8 * at + marks.trailing_zeros() as usize / 8);
+        }
+    }
+    let at = rest.iter().position(|byte| *byte == b':')?;
+    Some(8 * words.len() + at)
 }
 
 /// The fields of a head that was already found valid, in order.

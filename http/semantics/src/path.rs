@@ -31,6 +31,10 @@ pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
 /// See [`PathError`].
 pub fn normalise_as(raw: &[u8], out: &mut Vec<u8>, merges: bool) -> Result<(), PathError> {
     out.clear();
+    if is_normal(raw) {
+        out.extend_from_slice(raw.get(1..).unwrap_or_default());
+        return Ok(());
+    }
     let mut rest = raw;
     // Where the segment under way begins, and whether it is behind the first
     // slash.
@@ -56,6 +60,34 @@ pub fn normalise_as(raw: &[u8], out: &mut Vec<u8>, merges: bool) -> Result<(), P
             return Ok(());
         }
     }
+}
+
+/// Whether a path is normal as it was sent, but for its slash: nothing in it is percent-encoded, and no segment
+/// is empty or begins with a dot. Of others that are so, some may be said not to be.
+fn is_normal(raw: &[u8]) -> bool {
+    const ONES: u64 = u64::MAX / 255;
+    let is = |word: u64, byte: u8| {
+        let apart = word ^ (ONES * byte as u64);
+        // Behind such a byte there may be a false mark.
+        apart.wrapping_sub(ONES) & !apart & (ONES << 7)
+    };
+    let is_odd = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        let slashes = is(word, b'/');
+        (slashes << 8) & (slashes | is(word, b'.')) | is(word, b'%') | is(word, 0)
+    };
+    let Some(last) = raw.last_chunk::<8>() else {
+        let plain = |byte: &u8| !matches!(byte, b'%' | 0);
+        let joins = |two: &[u8]| matches!(two, [b'/', b'/' | b'.']);
+        return raw.first() == Some(&b'/') && raw.iter().all(plain) && !raw.windows(2).any(joins);
+    };
+    // Eight bytes at a time, each piece from the last byte of the one before it.
+    let (mut odd, mut rest) = (is_odd(last), raw);
+    while let Some(word) = rest.first_chunk::<8>() {
+        odd |= is_odd(word);
+        rest = &rest[7..];
+    }
+    odd == 0 && raw.first() == Some(&b'/')
 }
 
 /// Takes the segment from `start` on into what is before it. Returns whether
@@ -249,6 +281,39 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What is normal as it is comes out as what is taken apart does.
+    #[test]
+    fn what_is_normal_is_known_to_be() {
+        let mut random = SplitMix64::new(7);
+        let mut normal = 0;
+        for _ in 0..60_000 {
+            let mut raw = b"/".to_vec();
+            raw.extend((0..random.below(30)).map(|_| b"abcdefghij/.-_~xyz\0%"[random.below(20)]));
+            let mut segments = raw[1..].split(|byte| *byte == b'/').peekable();
+            let mut wanted = !raw.iter().any(|byte| matches!(byte, b'%' | 0));
+            while let Some(segment) = segments.next() {
+                wanted &= !segment.starts_with(b".") && (!segment.is_empty() || segments.peek().is_none());
+            }
+            let is = is_normal(&raw);
+            assert!(!is || wanted, "{}", raw.escape_ascii());
+            normal += usize::from(is);
+            if raw.contains(&b'%') {
+                // What it stands for depends on what follows.
+                continue;
+            }
+            // Percent-encoded, it is taken apart.
+            let encoded = [&raw[..], b"%61"].concat();
+            for merges in [true, false] {
+                let (mut one, mut other) = (Vec::new(), Vec::new());
+                let found = normalise_as(&[&raw[..], b"a"].concat(), &mut one, merges);
+                let apart = normalise_as(&encoded, &mut other, merges);
+                assert_eq!((found, found.map(|()| one)), (apart, apart.map(|()| other)), "{}", raw.escape_ascii());
+            }
+        }
+        assert!(normal > 10_000, "{normal}");
+        assert!(!is_normal(b"") && !is_normal(b"a/b") && is_normal(b"/"));
     }
 
     #[test]

@@ -442,6 +442,15 @@ pub trait App {
     /// need not look for an answer behind [`App::on_data`]. Not so by default.
     const ANSWERS_LATER: bool = false;
 
+    /// The same of one connection, asked behind [`App::on_data`] where nothing of it leaves: what it is to be sent
+    /// comes in a later call, if at all. Where that is so, it has no turn of its own to find that out. Not so by
+    /// default.
+    #[inline]
+    fn answers_later(&self, id: ConnId) -> bool {
+        let _ = id;
+        false
+    }
+
     /// A connection is established.
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
         let _ = (net, id, how);

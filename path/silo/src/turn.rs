@@ -181,7 +181,7 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
         if let Some((id, data)) = stack.on_frame_first(rx.frame(index), rx.verified(index), &mut other, out) {
             deliver_data(stack, app, id, data);
             match A::ANSWERS_LATER {
-                false => stack.settle(id, out),
+                false => stack.settle_or_leave(id, out, || app.answers_later(id)),
                 true => stack.settle_unanswered(id, out),
             }
             continue;
@@ -259,7 +259,7 @@ const OWN_TURNS: usize = 4;
 /// The application's own turn. Connections that it goes on with are offered
 /// what is held of theirs, and whatever it asks for meanwhile (a file, say)
 /// begins in this turn: its last word on when to wake it comes after that.
-#[inline]
+#[inline(always)]
 fn own_turn<A: App>(stack: &mut Stack, app: &mut A) -> Wake {
     for _ in 0..OWN_TURNS {
         let wake = app.on_turn(stack);
@@ -267,7 +267,10 @@ fn own_turn<A: App>(stack: &mut Stack, app: &mut A) -> Wake {
             return wake;
         }
         cold_path();
-        offer_resumed(stack, app);
+        if !offer_resumed(stack, app) {
+            // Nothing is held of theirs: nothing happened since.
+            return wake;
+        }
     }
     Wake::Now
 }
@@ -485,12 +488,15 @@ fn offer_held<A: App>(stack: &mut Stack, app: &mut A, id: ConnId) {
     }
 }
 
-/// Offers held bytes again where the application asked for it, once each.
-fn offer_resumed<A: App>(stack: &mut Stack, app: &mut A) {
+/// Offers held bytes again where the application asked for it, once each; whether there were any.
+fn offer_resumed<A: App>(stack: &mut Stack, app: &mut A) -> bool {
+    let mut offered = false;
     for _ in 0..stack.resumed_len() {
-        let Some(id) = stack.poll_resumed() else { return };
+        let Some(id) = stack.poll_resumed() else { break };
         offer_held(stack, app, id);
+        offered = true;
     }
+    offered
 }
 
 /// The link's transmit half, as the stack wants it.

@@ -220,6 +220,13 @@ impl Stack {
         self.tcp.settle_unanswered(&mut self.ip, id, out);
     }
 
+    /// [`Stack::settle`], and where nothing leaves and the application `answers_later`, as
+    /// [`Stack::settle_unanswered`].
+    #[inline(always)]
+    pub fn settle_or_leave(&mut self, id: ConnId, out: &mut impl Egress, answers_later: impl FnOnce() -> bool) {
+        self.tcp.settle_or_leave(&mut self.ip, id, out, answers_later);
+    }
+
     /// The same for a secured connection.
     #[inline(always)]
     pub fn settle_sealed(&mut self, id: ConnId, out: &mut impl Egress) {

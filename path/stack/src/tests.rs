@@ -85,8 +85,9 @@ struct Host {
     out: Slots,
     opened: Vec<ConnId>,
     closed: Vec<(ConnId, Closed)>,
-    /// What comes is answered by its own turn, if at all.
+    /// What comes is answered by its own turn, if at all; the same, where nothing leaves at once.
     answers_later: bool,
+    leaves: bool,
 }
 
 impl Host {
@@ -97,13 +98,14 @@ impl Host {
         change(&mut config);
         let seeds = Seeds { table: [u64::from(number); 4], secret: [1, 2, 3, u64::from(number)], timestamps: [9; 2] };
         let stack = Stack::new(config, LinkOffload::default(), &seeds, Time::from_millis(1));
-        Self { stack, out: Slots::new(), opened: Vec::new(), closed: Vec::new(), answers_later: false }
+        Self { stack, out: Slots::new(), opened: Vec::new(), closed: Vec::new(), answers_later: false, leaves: false }
     }
 
     fn take(&mut self, frame: &[u8]) {
         match self.stack.on_frame(frame, false, &mut self.out) {
             Arrived::Segment(arrival) if arrival.outcome.opened => self.opened.push(arrival.id),
             Arrived::Data(id, _) if self.answers_later => self.stack.settle_unanswered(id, &mut self.out),
+            Arrived::Data(id, _) if self.leaves => self.stack.settle_or_leave(id, &mut self.out, || true),
             Arrived::Data(id, _) => self.stack.settle(id, &mut self.out),
             // Nobody is idle here.
             Arrived::Full => assert_eq!(self.stack.find_idle(|_| None), None),

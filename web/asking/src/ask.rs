@@ -11,7 +11,7 @@ use crate::tunnel_pace::TunnelPace;
 use core::net::IpAddr;
 use core::time::Duration;
 use exchange::{LINGER, Piece, Upstreams};
-use h1::client::ResponseReader;
+use h1::client::{NotedLines, ResponseReader};
 use handshake::Sought;
 use proxy::next::Failure;
 use semantics::Method;
@@ -181,6 +181,10 @@ pub(crate) struct Reading {
     pub head: Vec<u8>,
     pub fields_at: usize,
     pub status: u16,
+    /// Where their lines end, where that was noted.
+    pub noted: NotedLines,
+    /// A name among them begins with `x`; of other protocols than HTTP/1.1 that is not looked for.
+    pub has_x_field: bool,
     /// A program's words behind its status; perhaps none.
     pub reason: Box<[u8]>,
     /// Bytes of hints that came before it.
@@ -218,6 +222,50 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// That of another question, in the place of one that is over.
+    #[inline(always)]
+    fn renew(&mut self, protocol: Protocol, memory: [Vec<u8>; 2], (now, buffering): (Time, bool)) {
+        let Self {
+            protocol: own_protocol,
+            reader,
+            head,
+            fields_at,
+            status,
+            noted,
+            has_x_field,
+            reason,
+            hints,
+            whole,
+            memory: own_memory,
+            behind,
+            length,
+            complete,
+            keeps,
+            held,
+            little,
+            waits,
+            passes,
+            ended,
+            paced,
+            rate,
+            since,
+            due,
+            buffering: own_buffering,
+        } = self;
+        *own_protocol = protocol;
+        *reader = ResponseReader::new();
+        [*head, *own_memory] = memory;
+        (*fields_at, *status, *hints, *behind) = (0, 0, 0, 0);
+        (*whole, *length, *little, *due) = (None, None, None, None);
+        (*complete, *keeps, *held, *waits) = (false, false, false, false);
+        (*passes, *ended, *paced, *own_buffering) = (false, false, false, buffering);
+        (*noted, *has_x_field) = (NotedLines::NONE, false);
+        (*rate, *since) = (0, now);
+        if !reason.is_empty() {
+            *reason = Box::default();
+        }
+    }
+
     /// Forgets the answer of one server before another is asked.
     fn begin_again(&mut self) {
         self.reader = ResponseReader::new();
@@ -277,6 +325,8 @@ impl Ask {
                 head,
                 fields_at: 0,
                 status: 0,
+                noted: NotedLines::NONE,
+                has_x_field: false,
                 reason: Box::default(),
                 hints: 0,
                 whole: None,
@@ -299,6 +349,48 @@ impl Ask {
             tunnel: None,
             tries,
             notes: Vec::new(),
+        }
+    }
+
+    /// A question as by [`Ask::new`], in the place of one that is over.
+    #[inline(always)]
+    pub fn renew(&mut self, spec: AskSpec<'_>, groups: &ServerGroups, now: Time) {
+        let Self {
+            mark,
+            rules,
+            stage,
+            link,
+            servers,
+            attempts,
+            last_peer,
+            began,
+            from,
+            seeks,
+            shakes,
+            carried,
+            opened,
+            asked,
+            unrepeatable,
+            head_only,
+            sending,
+            reading,
+            tunnel,
+            tries,
+            notes,
+        } = self;
+        *attempts = groups.begin(&spec.servers, spec.key);
+        attempts.limit(spec.rules.tries);
+        reading.renew(spec.protocol, spec.memory, (now, spec.rules.buffering));
+        sending.renew(spec.head, spec.target, spec.body, spec.stream);
+        (*mark, *rules, *servers) = (spec.mark, spec.rules, spec.servers);
+        (*stage, *link, *last_peer, *began) = (AskStage::Connects, None, None, now);
+        (*from, *seeks, *shakes, *carried, *opened) = (spec.from, spec.seeks, false, 0, 0);
+        (*asked, *unrepeatable, *head_only) = (spec.asked, spec.unrepeatable, spec.head_only);
+        (*tunnel, *tries) = (None, spec.tries);
+        notes.clear();
+        if !tries.is_empty() {
+            // Those of another question for the same stand apart.
+            tries.push(AskTry::default());
         }
     }
 
@@ -348,6 +440,18 @@ impl Ask {
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.reading.head.get(self.reading.fields_at..).unwrap_or_default()
+    }
+
+    /// Where their lines end, where that was noted.
+    #[must_use]
+    pub const fn noted_lines(&self) -> NotedLines {
+        self.reading.noted
+    }
+
+    /// Whether the name of one of them may begin with `x`.
+    #[must_use]
+    pub const fn may_have_x_field(&self) -> bool {
+        self.reading.has_x_field || !matches!(self.reading.protocol, Protocol::Http)
     }
 
     /// Bytes of its body, where that is known.

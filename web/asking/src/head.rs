@@ -61,7 +61,7 @@ impl Ask {
         // How many bytes longer than what came the head is that is read.
         let mut longer = 0;
         loop {
-            match reading.reader.on_bytes(&reading.head, self.asked, &limits) {
+            match reading.reader.on_bytes_noting(&reading.head, self.asked, &limits, &mut reading.noted) {
                 ResponseEvent::NeedMore => return (0, HeadEvent::More),
                 ResponseEvent::Interim { status, consumed } => {
                     return self.on_interim(turn, (status, consumed, consumed - longer), bytes);
@@ -73,7 +73,7 @@ impl Ask {
                 }
                 ResponseEvent::Failed { error } => return self.refuse_head(turn, &head_fault(error, bytes), bytes),
                 ResponseEvent::Response { response, consumed } => {
-                    reading.status = response.status.code();
+                    (reading.status, reading.has_x_field) = (response.status.code(), response.has_x_field);
                     reading.keeps = response.keep_alive;
                     reading.length = match response.framing {
                         Framing::Length(length) => Some(length),

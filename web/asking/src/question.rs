@@ -76,6 +76,27 @@ impl Sending {
         Self { head, target, body, stream, at: 0, done: false, piece_at: None, begun: false, kept, keeps }
     }
 
+    /// That of another question, in the place of one that is over.
+    #[inline(always)]
+    pub fn renew(&mut self, head: Vec<u8>, target: (u32, u32), body: Option<BodyContent>, stream: Option<BodyStream>) {
+        let Self {
+            head: own_head,
+            target: own_target,
+            body: own_body,
+            stream: own_stream,
+            at,
+            done,
+            piece_at,
+            begun,
+            kept,
+            keeps,
+        } = self;
+        (*own_head, *own_target, *own_body) = (head, target, body);
+        *keeps = stream.map_or(0, |stream| stream.keeps as usize);
+        (*own_stream, *at, *done, *piece_at, *begun) = (stream, 0, false, None, false);
+        kept.clear();
+    }
+
     /// These bytes follow what was sent of a body that goes on as it comes.
     pub fn keep(&mut self, bytes: &[u8]) {
         if self.kept.len() as u64 == self.at && self.kept.len() + bytes.len() <= self.keeps {

@@ -129,3 +129,28 @@ pub struct AskSpec<'k> {
     /// What became of servers that were asked before, by another question for the same.
     pub tries: Vec<AskTry>,
 }
+
+impl AskSpec<'_> {
+    /// A question that nobody asks: whose place another one takes.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            mark: 0,
+            rules: AskRules::default(),
+            servers: Servers::Group(0),
+            key: BalancingKey::None,
+            protocol: Protocol::Http,
+            seeks: None,
+            from: None,
+            asked: Method::Get,
+            unrepeatable: false,
+            head_only: false,
+            head: Vec::new(),
+            target: (0, 0),
+            body: None,
+            stream: None,
+            memory: [Vec::new(), Vec::new()],
+            tries: Vec::new(),
+        }
+    }
+}

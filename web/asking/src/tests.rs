@@ -1,8 +1,8 @@
 //! Questions over connections that are none.
 
 use crate::{
-    AskRules, AskSpec, AskTurn, Finding, GroupSpec, IDLE, Inquiry, InquiryFault, KeptLinks, ProgramAnswer,
-    ProgramProtocol, ProgramRules, Protocol, ServerGroups, Servers,
+    Ask, AskRules, AskSpec, AskTurn, BodyStream, Finding, GroupSpec, IDLE, Inquiry, InquiryFault, KeptLinks,
+    ProgramAnswer, ProgramProtocol, ProgramRules, Protocol, ServerGroups, Servers,
 };
 use app::{Closed, ConnId, ConnectError};
 use core::net::IpAddr;
@@ -89,24 +89,7 @@ impl Silo {
     }
 
     fn inquire(&mut self, protocol: Protocol, rules: AskRules) -> Inquiry {
-        let spec = AskSpec {
-            mark: MARK,
-            rules,
-            servers: Servers::Group(0),
-            key: BalancingKey::None,
-            protocol,
-            seeks: None,
-            from: None,
-            asked: Method::Get,
-            unrepeatable: false,
-            head_only: false,
-            head: HEAD.to_vec(),
-            target: (4, 11),
-            body: None,
-            stream: None,
-            memory: Default::default(),
-            tries: Vec::new(),
-        };
+        let spec = spec(protocol, rules);
         let until = self.now + Duration::from_secs(5);
         let (inquiry, fault) = Inquiry::begin(&mut self.turn(), spec, (MOST, until));
         assert_eq!(fault, None, "somebody is asked");
@@ -119,6 +102,28 @@ impl Silo {
         event: UpstreamEvent<'_>,
     ) -> (usize, Option<Result<Finding, InquiryFault>>) {
         inquiry.on_event(&mut self.turn(), event)
+    }
+}
+
+/// A question to one of both servers.
+fn spec(protocol: Protocol, rules: AskRules) -> AskSpec<'static> {
+    AskSpec {
+        mark: MARK,
+        rules,
+        servers: Servers::Group(0),
+        key: BalancingKey::None,
+        protocol,
+        seeks: None,
+        from: None,
+        asked: Method::Get,
+        unrepeatable: false,
+        head_only: false,
+        head: HEAD.to_vec(),
+        target: (4, 11),
+        body: None,
+        stream: None,
+        memory: Default::default(),
+        tries: Vec::new(),
     }
 }
 
@@ -282,4 +287,36 @@ fn complaints_of_a_program_are_told_and_some_are_the_end_of_it() {
         assert_eq!(told, statuses[..told.len()]);
         assert!(inquiry.ask().has_notes());
     }
+}
+
+/// Whatever became of the one before it, and whatever that was.
+#[test]
+fn nothing_is_left_of_a_question_but_its_memory() {
+    let silo = Silo::new();
+    let (groups, now, later) = (&silo.groups, silo.now, silo.now + Duration::from_secs(1));
+    let rules = AskRules { tries: 1, buffering: false, read: Duration::from_secs(1), ..AskRules::default() };
+    let stream = BodyStream { length: None, records: true, ended: true, keeps: 5 };
+    let mut used = Ask::new(
+        AskSpec { stream: Some(stream), head_only: true, unrepeatable: true, ..spec(program(true), rules) },
+        groups,
+        now,
+    );
+    used.note(crate::NoteLevel::Info, "what", "doing");
+    (used.stage, used.link, used.shakes) = (crate::AskStage::Tunnel, None, true);
+    (used.carried, used.opened, used.tries) = (3, 4, vec![crate::AskTry::default()]);
+    (used.sending.at, used.sending.done, used.sending.begun) = (1, true, true);
+    (used.sending.piece_at, used.sending.kept) = (Some(2), vec![1]);
+    let reading = &mut used.reading;
+    (reading.fields_at, reading.status, reading.hints, reading.behind) = (1, 2, 3, 4);
+    reading.has_x_field = true;
+    (reading.reason, reading.whole, reading.length) = (b"r"[..].into(), Some(vec![1]), Some(1));
+    (reading.complete, reading.keeps, reading.held, reading.waits) = (true, true, true, true);
+    (reading.passes, reading.ended, reading.paced) = (true, true, true);
+    (reading.rate, reading.since, reading.due) = (1, later, Some(later));
+    let anew = || AskSpec { tries: vec![crate::AskTry::default()], ..spec(Protocol::Http, AskRules::default()) };
+    let of_new = format!("{:?}", Ask::new(anew(), groups, later));
+    assert_ne!(format!("{used:?}"), of_new);
+    let _ = used.into_memory();
+    used.renew(anew(), groups, later);
+    assert_eq!(format!("{used:?}"), of_new);
 }

@@ -211,12 +211,20 @@ impl Level {
     }
 
     fn find(&self, path: &[u8], matches: &mut impl FnMut(u32) -> bool) -> Outcome {
-        let at = match self.paths.binary_search_by(|entry| (*entry.path).cmp(path)) {
-            Ok(at) => match self.paths[at].exact {
-                Some(place) => return Outcome::Final(place),
-                None => Some(at),
+        let at = match self.paths.as_slice() {
+            // Many hosts have one alone.
+            [only] => match (only.exact, only.path.len() == path.len()) {
+                _ if !path.starts_with(&only.path) => None,
+                (Some(place), true) => return Outcome::Final(place),
+                _ => Some(0),
             },
-            Err(at) => at.checked_sub(1),
+            paths => match paths.binary_search_by(|entry| (*entry.path).cmp(path)) {
+                Ok(at) => match paths[at].exact {
+                    Some(place) => return Outcome::Final(place),
+                    None => Some(at),
+                },
+                Err(at) => at.checked_sub(1),
+            },
         };
         let mut best = Outcome::Nothing;
         if let Some((firm, found)) = at.and_then(|at| self.longest(at, path)) {

@@ -350,6 +350,17 @@ pub struct Block {
 }
 
 impl Block {
+    /// Whether nothing stands between the location of a request and its content: no script, no limit, nobody
+    /// who is to see it or not, and nothing that is tried before.
+    pub fn answers_at_once(&self) -> bool {
+        self.script.is_empty()
+            && self.try_files.is_none()
+            && self.real_ip.is_none()
+            && self.access.is_empty()
+            && self.features.limits.is_empty()
+            && self.features.asks_for_password().is_none()
+    }
+
     /// Whether bodies of requests are read here.
     #[must_use]
     pub fn reads_bodies(&self) -> bool {

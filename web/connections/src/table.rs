@@ -42,6 +42,8 @@ pub struct Connections {
     pub ready: u64,
     /// Whether a request may be logged, or somebody traces requests: looked for once a second.
     pub tells_all: bool,
+    /// Heads are parsed as a whole at once: because of that, or because nothing was ready for the plain ones.
+    pub parses_all: bool,
     /// Whether a handler is told of what it had ready.
     pub notes_ready: bool,
     /// A handler wants to know how TCP has found clients' paths.
@@ -134,6 +136,7 @@ impl Connections {
             unsent_max: limits.unsent_bytes,
             ready: 0,
             tells_all: true,
+            parses_all: true,
             notes_ready: true,
             asks_for_paths: false,
             looks_ahead: false,

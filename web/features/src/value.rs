@@ -145,6 +145,13 @@ impl Value {
         }
     }
 
+    /// The number of the variable that is all of it, if one is.
+    #[inline]
+    #[must_use]
+    pub fn sole_variable(&self) -> Option<u16> {
+        if let [Part::Variable(number)] = &*self.parts { Some(*number) } else { None }
+    }
+
     /// Numbers of the variables that it names.
     pub fn variables(&self) -> impl Iterator<Item = u16> {
         self.parts.iter().filter_map(|part| if let Part::Variable(number) = part { Some(*number) } else { None })
@@ -227,6 +234,8 @@ mod tests {
         assert_eq!(parse("plain").unwrap().constant(), Some(&b"plain"[..]));
         let value = parse("$a$1$b_2").unwrap();
         assert_eq!((value.constant(), value.has_captures()), (None, true));
+        let sole = ["$a", "${b_2}", "$a$a", "x$a", "$1", "x", ""].map(|text| parse(text).unwrap().sole_variable());
+        assert_eq!(sole, [Some(1), Some(2), None, None, None, None, None]);
         assert_eq!(value.variables().collect::<Vec<_>>(), [1, 2]);
     }
 

@@ -203,6 +203,12 @@ impl Files {
         Some(waiter)
     }
 
+    /// Whether [`Files::next_woken`] or [`Files::next_fault`] has something to tell.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !self.woken.is_empty() || !self.faults.is_empty()
+    }
+
     /// Who waited, and now knows, or has to look again.
     pub fn next_woken(&mut self) -> Option<u32> {
         self.woken.pop_front()

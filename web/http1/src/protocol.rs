@@ -14,6 +14,10 @@ use semantics::Status;
 use semantics::date::HttpDate;
 use wire::Time;
 
+/// Plain heads for which nothing was ready, from which on heads are parsed as a whole at once, until something is
+/// ready for one: what is passed on is not looked at twice then.
+pub(crate) const MISSES_MAX: u8 = 16;
+
 /// When a data path that has not offered a late head anew is asked for it again.
 const OFFERED_ANEW: Duration = Duration::from_secs(1);
 
@@ -31,6 +35,9 @@ pub struct H1<H> {
     pub(crate) full: bool,
     /// A plain head was looked at for what is ready, and nothing is.
     pub(crate) has_missed: bool,
+    /// Plain heads that nothing was ready for, since something was for a head that was parsed as a whole: up to
+    /// [`MISSES_MAX`].
+    pub(crate) misses: u8,
     /// Connections whose handshakes are not over, and whose clients ask already.
     pub early: EarlyConnections,
 }
@@ -45,6 +52,7 @@ impl<H> H1<H> {
             head: Vec::with_capacity(1024),
             full: false,
             has_missed: false,
+            misses: 0,
             early: EarlyConnections::default(),
         }
     }
@@ -283,6 +291,7 @@ impl<H: Handler> H1<H> {
         connections.next_second = connections.clock.next_second(now);
         connections.date = HttpDate::from_unix(connections.second);
         connections.tells_all = connections.log.is_some() || trace::is_on();
+        connections.parses_all = connections.tells_all || self.misses == MISSES_MAX;
         if let Some(log) = &mut connections.log {
             log.set_time(&connections.date);
         }

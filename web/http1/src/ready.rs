@@ -3,7 +3,7 @@
 //! but for a connection's last request.
 
 use crate::answering::{H1Replies, ending};
-use crate::protocol::H1;
+use crate::protocol::{H1, MISSES_MAX};
 use app::{ConnId, Net};
 use connections::{Asking, Connections, FINISHED, Head, MARKED, State, Tick, page::line, record_ready, trace};
 use core::cell::OnceCell;
@@ -14,6 +14,31 @@ use h1::server::{Plain, Transfer};
 use semantics::{Form, Known, Method, Request, Status};
 use wire::Time;
 
+impl<H> H1<H> {
+    /// Who logs or traces requests, or who answers them, is another.
+    pub fn settle_plain(&mut self) {
+        self.misses = 0;
+        self.connections.parses_all = self.connections.tells_all;
+    }
+
+    /// Nothing was ready for a plain head.
+    #[inline]
+    pub(crate) fn miss(&mut self) {
+        self.has_missed = true;
+        self.misses = self.misses.saturating_add(1).min(MISSES_MAX);
+        self.connections.parses_all = self.misses == MISSES_MAX;
+    }
+
+    /// Something was ready, for a plain head or one that was parsed as a whole.
+    #[inline(always)]
+    pub(crate) fn hit(&mut self) {
+        if self.misses > 0 {
+            cold_path();
+            self.settle_plain();
+        }
+    }
+}
+
 impl<H: Handler> H1<H> {
     /// Answers the plain head that `data` begins with, if its content is ready.
     /// Returns its length; 0 if it takes another way.
@@ -21,8 +46,9 @@ impl<H: Handler> H1<H> {
     pub fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
         let connections = &mut self.connections;
         let Some(conn) = connections.conns.get_mut(id.index()) else { return 0 };
-        // A log of our own tells more of a request than its path, as a tracer does.
-        if conn.state != State::Ready || conn.flags & !MARKED != 0 || connections.tells_all {
+        // A log of our own tells more of a request than its path, as a tracer does; and where nothing was ready for
+        // others, heads are looked at once.
+        if conn.state != State::Ready || conn.flags & !MARKED != 0 || connections.parses_all {
             return 0;
         }
         let Some(plain) = conn.engine.plain(data, &connections.terms.plain) else { return 0 };
@@ -64,7 +90,7 @@ impl<H: Handler> H1<H> {
             .handler
             .ready_for(&Asking { head, net: &*net, id, security: &connections.security }, connections.second)
         else {
-            self.has_missed = true;
+            self.miss();
             return 0;
         };
         let last = connections
@@ -132,6 +158,7 @@ impl<H: Handler> H1<H> {
         if bytes == 0 {
             return 0;
         }
+        self.hit();
         if self.connections.notes_ready {
             self.note_ready(net, id, request, (Some(head as u64), bytes as u64));
         }

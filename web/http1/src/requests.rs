@@ -218,6 +218,7 @@ impl<H: Handler> H1<H> {
     /// slots of a memif link that copies nothing). What is decided by it more
     /// than once, or remembered of it, is read from a copy, so that it is one
     /// and the same each time; a head that became another since is no request.
+    #[inline(always)]
     fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>, transfer: &Transfer, behind: &[u8]) {
         self.connections.conns[id.index()].ending = ending(transfer, self.connections.common.persistence);
         if !net.shares_frames() {

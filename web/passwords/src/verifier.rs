@@ -176,6 +176,13 @@ impl Verifier {
         core::mem::replace(&mut self.seen, posted) != posted
     }
 
+    /// Whether [`Verifier::arrived`] would say so.
+    #[inline]
+    #[must_use]
+    pub fn has_posted(&self) -> bool {
+        self.shared.posted.load(Ordering::Acquire) != self.seen
+    }
+
     /// What was found out next, by its ticket.
     pub fn take(&mut self) -> Option<(u64, Verdict)> {
         let Done { ticket, source, verdict } = self.done.pop().ok()?;

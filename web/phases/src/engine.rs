@@ -17,6 +17,7 @@
 //! | `body_filters`, `filtered_body` | what its content passes on its way |
 //! | `limit_rate` | what is sent no faster than it may be |
 //! | `tickets`, `wakeups` | requests that wait for a time, a password or content that is compressed |
+//! | `quiet` | turns in which nothing is to be done |
 //! | `passing` | what files send |
 //! | `bodies`, `body_events`, `body_progress` | bodies of requests |
 //! | `relay…`, `gateway`, `named`, `names` | requests that are passed on to upstreams, and their answers |
@@ -62,6 +63,7 @@ mod phases;
 mod placed;
 mod postponed;
 mod put;
+mod quiet;
 mod ready;
 mod real_ip;
 mod real_root;

@@ -179,7 +179,7 @@ static BY_PLACE: [u8; PLACES] = {
 
 impl KnownName {
     /// That of a field, if it is known.
-    #[inline]
+    #[inline(always)]
     fn of(name: &[u8]) -> Option<Self> {
         let place = place_of(name.len(), *name.first()?, *name.last()?);
         let number = *BY_PLACE.get(place)?;

@@ -262,6 +262,11 @@ impl<H: Handler> Server<H> {
 }
 
 impl<H: Handler> App for Server<H> {
+    /// Of a client whose request waits. An upstream's connection may be asked something else in the same turn.
+    fn answers_later(&self, id: ConnId) -> bool {
+        self.h1.connections.conns.get(id.index()).is_some_and(|conn| conn.state == State::Waiting)
+    }
+
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
         if how == Opened::Connected {
             return self.on_upstream_open(net, id);

@@ -1,11 +1,11 @@
 //! One pass over a response head.
 
 use super::{Error, Response, ResponseLimits};
-use crate::lines::is_complete;
+use crate::lines::{Section, canonical, is_complete, section_of_line_feeds};
 use crate::{Framing, Version};
 use semantics::lines::{skip_field, trim};
 use semantics::number;
-use semantics::scan::{Name, skip_value, split_value};
+use semantics::scan::{Name, find, skip_value, split_value};
 use semantics::{Method, Status};
 
 const VERSION: Name<9> = Name::exact(b"HTTP/1.1 ");
@@ -33,12 +33,19 @@ struct Said {
     other_coding: bool,
     close: bool,
     keep_alive: bool,
+    /// A name begins with `x`.
+    has_x_field: bool,
 }
 
 /// Parses the head that `data` begins with, which is at most
-/// [`ResponseLimits::head`] long.
+/// [`ResponseLimits::head`] long. Where each line of a field ends, behind where the first begins, is told to `note`.
 #[inline(always)]
-pub(super) fn parse<'a>(data: &'a [u8], asked: Method, limits: &ResponseLimits) -> Result<Response<'a>, Stop> {
+pub(super) fn parse<'a>(
+    data: &'a [u8],
+    asked: Method,
+    limits: &ResponseLimits,
+    mut note: impl FnMut(usize),
+) -> Result<Response<'a>, Stop> {
     let Some((version, status, mut rest)) = status_line(data) else { return Err(stop(data, 0, 0)) };
     let fields_start = (data.len() - rest.len()) as u16;
     let mut said = Said::default();
@@ -53,6 +60,7 @@ pub(super) fn parse<'a>(data: &'a [u8], asked: Method, limits: &ResponseLimits) 
         }
         fields += 1;
         rest = next;
+        note(data.len() - rest.len() - usize::from(fields_start));
     };
     let head = data.get(..data.len() - after.len()).unwrap_or(data);
     let framing = framing(version, status, asked, &said).map_err(Stop::Fail)?;
@@ -62,7 +70,7 @@ pub(super) fn parse<'a>(data: &'a [u8], asked: Method, limits: &ResponseLimits) 
         || status == Status::SWITCHING_PROTOCOLS
         || asked == Method::Connect && status.code() / 100 == 2;
     let keep_alive = !said.close && !ends && (version == Version::Http11 || said.keep_alive);
-    Ok(Response { head, fields_start, status, version, keep_alive, framing })
+    Ok(Response { head, fields_start, status, version, keep_alive, framing, has_x_field: said.has_x_field })
 }
 
 /// `HTTP-version SP status-code SP [ reason-phrase ] CR LF` (RFC 9112
@@ -112,7 +120,10 @@ fn stop(data: &[u8], checked: usize, fields: u16) -> Stop {
 fn field<'a>(rest: &'a [u8], said: &mut Said) -> Option<&'a [u8]> {
     match rest.first()? | 0x20 {
         b'c' | b't' => framing_field(rest, said),
-        _ => skip_field(rest),
+        letter => {
+            said.has_x_field |= letter == b'x';
+            skip_field(rest)
+        }
     }
 }
 
@@ -171,4 +182,23 @@ fn framing(version: Version, status: Status, asked: Method, said: &Said) -> Resu
         // Rule 8.
         None => Ok(Framing::UntilClose),
     }
+}
+
+/// A head that is none of lines that end in CR LF, where they may end in LF alone: its
+/// length, or why there is none. `None` where line ends are not what is wrong with it.
+#[cold]
+#[inline(never)]
+pub(super) fn of_line_feeds(window: &[u8], asked: Method, limits: &ResponseLimits) -> Option<Result<usize, Stop>> {
+    let first = find(window, 0, b'\n')? + 1;
+    match parse(&canonical(window.get(..first)?), asked, limits, drop) {
+        Err(Stop::Incomplete { checked, .. }) if checked > 0 => {}
+        Ok(_) | Err(Stop::Incomplete { .. }) => return None,
+        Err(stop) => return Some(Err(stop)),
+    }
+    Some(match section_of_line_feeds(window, first, limits.fields)? {
+        Section::Complete(end) => Ok(end),
+        Section::Incomplete(checked, fields) => Err(Stop::Incomplete { checked, fields }),
+        Section::Malformed => Err(Stop::Fail(Error::Malformed)),
+        Section::TooMany => Err(Stop::Fail(Error::TooLarge)),
+    })
 }

@@ -518,3 +518,22 @@ fn a_plain_length_has_at_most_nine_digits() {
         assert!(seen.first().is_some_and(told), "{seen:?}");
     }
 }
+
+/// RFC 6648: wherever it stands, and whatever its case; values do not count.
+#[test]
+fn names_that_begin_with_x_are_told() {
+    for (lines, has) in [
+        ("A: x\r\nContent-Type: text/x\r\n", false),
+        ("X-A: b\r\nServer: c\r\n", true),
+        ("Server: c\r\nx-a: b\r\n", true),
+        ("Ax: b\r\nTx-X: X\r\n", false),
+        ("", false),
+    ] {
+        let head = format!("HTTP/1.1 200 OK\r\n{lines}\r\n");
+        let mut reader = ResponseReader::new();
+        match reader.on_bytes(head.as_bytes(), Method::Get, &ResponseLimits::default()) {
+            ResponseEvent::Response { response, .. } => assert_eq!(response.has_x_field, has, "{lines}"),
+            event => panic!("{event:?}"),
+        }
+    }
+}

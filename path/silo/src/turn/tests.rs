@@ -123,6 +123,47 @@ fn a_resumed_connection_is_taken_on_in_the_same_turn() {
     }
 }
 
+/// Goes on with its client in each turn of its own, whether or not anything of that waits.
+#[derive(Debug, Default)]
+struct Hasty {
+    client: Option<ConnId>,
+    turns: u32,
+}
+
+impl App for Hasty {
+    fn on_open<N: Net>(&mut self, _net: &mut N, id: ConnId, _how: Opened) {
+        self.client = Some(id);
+    }
+
+    fn on_data<N: Net>(&mut self, _net: &mut N, _id: ConnId, data: &[u8]) -> usize {
+        data.len()
+    }
+
+    fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
+        self.turns += 1;
+        if let Some(client) = self.client {
+            net.resume(client);
+        }
+        Wake::Idle
+    }
+}
+
+/// Where nothing is held of a connection that is gone on with, an application has no second turn for it.
+#[test]
+fn who_goes_on_with_nothing_has_one_turn() {
+    let (near, far) = Pair::new(PairConfig::default());
+    let mut server = silo(near, 1, vec![PORT], Hasty::default());
+    let mut client = silo(far, 2, Vec::new(), Client(b"x"));
+    client.stack.connect(None, SocketAddr::new(address(1), PORT)).expect("a connection");
+    for turn in 1..50 {
+        let now = Time::from_millis(turn);
+        client.turn(now);
+        let done = server.turn(now);
+        assert_eq!((server.app.turns, done.more), (turn as u32, false));
+    }
+    assert!(server.app.client.is_some());
+}
+
 /// A link without a copy of the stack, whose halves are there to be called through the
 /// table and not by themselves.
 struct ByTable(PairLink);

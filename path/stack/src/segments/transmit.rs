@@ -50,6 +50,8 @@ impl Tcp {
                     _ if !untagged => false,
                     State::Established if self.slots.at(index).tcp.has_cold() => self.transmit_steady(ip, index, out),
                     State::Established if self.slots.at(index).tcp.has_few() => self.transmit_few(ip, index, out),
+                    // It was told something, and has not answered.
+                    State::Established if !out.watched().by_anybody() && self.leave(index) => true,
                     State::Established => self.transmit_light_apart(ip, index, out),
                     State::SynSent => self.transmit_first(ip, index, out),
                     _ => self.transmit_last(ip, index, out),
@@ -72,6 +74,18 @@ impl Tcp {
     /// that frames here have no VLAN tag.
     #[inline(always)]
     pub fn settle(&mut self, ip: &mut Ip, id: ConnId, out: &mut impl Egress) {
+        self.settle_or_leave(ip, id, out, || false);
+    }
+
+    /// The same; where nothing leaves and the application `answers_later`, as [`Tcp::settle_unanswered`].
+    #[inline(always)]
+    pub fn settle_or_leave(
+        &mut self,
+        ip: &mut Ip,
+        id: ConnId,
+        out: &mut impl Egress,
+        answers_later: impl FnOnce() -> bool,
+    ) {
         let index = id.index() as u32;
         if self.transmit_light(ip, index, out) {
             return;
@@ -79,7 +93,9 @@ impl Tcp {
         let few = self.slots.at(index).tcp.has_few();
         if !few || !self.transmit_few(ip, index, out) {
             cold_path();
-            self.outbox.ready.push(index);
+            if few || !answers_later() || out.watched().by_anybody() || !self.leave(index) {
+                self.outbox.ready.push(index);
+            }
         }
     }
 
@@ -89,17 +105,26 @@ impl Tcp {
     /// noted here still ends: what comes then is acknowledged sooner, once.
     #[inline(always)]
     pub fn settle_unanswered(&mut self, ip: &mut Ip, id: ConnId, out: &mut impl Egress) {
-        let index = id.index() as u32;
-        let slot = self.slots.at_mut(index);
-        if !slot.tcp.has_nothing_due() || out.watched().by_anybody() {
+        if out.watched().by_anybody() || !self.leave(id.index() as u32) {
             cold_path();
-            return self.settle(ip, id, out);
+            self.settle(ip, id, out);
+        }
+    }
+
+    /// Leaves a connection that owes its peer no more than an acknowledgement which may wait as its turn to send
+    /// would have left it; whether it is one.
+    #[inline(always)]
+    fn leave(&mut self, index: u32) -> bool {
+        let slot = self.slots.at_mut(index);
+        if !slot.tcp.has_nothing_due() {
+            return false;
         }
         slot.tcp.set_ready(false);
         self.timers.enter_deadline(index, slot);
         if slot.tcp.take_delayed_ack() {
             self.delay_ack(index);
         }
+        true
     }
 
     /// The same for a secured connection.

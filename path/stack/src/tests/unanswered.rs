@@ -6,10 +6,11 @@ use app::Net;
 use core::time::Duration;
 
 /// What a server sends that is asked now and then and answers most of it, and how many answers it
-/// queued in one go: with `later` by the ways of who answers later, else by those of all.
-fn sent(later: bool) -> (Vec<Vec<u8>>, usize) {
+/// queued in one go: with `later` by the ways of who answers later, else by those of all; of whom some are left where
+/// nothing leaves, if it `leaves` them.
+fn sent(later: bool, leaves: bool) -> (Vec<Vec<u8>>, usize) {
     let mut pair = acquainted(|_| {});
-    pair.server.answers_later = later;
+    (pair.server.answers_later, pair.server.leaves) = (later, leaves);
     let (client, server) = (pair.client.opened[0], pair.server.opened[0]);
     let (mut all, mut in_one_go) = (Vec::new(), 0);
     for step in 0..420_usize {
@@ -39,7 +40,9 @@ fn sent(later: bool) -> (Vec<Vec<u8>>, usize) {
 
 #[test]
 fn who_answers_later_sends_the_same() {
-    let ((as_all, none), (later, in_one_go)) = (sent(false), sent(true));
+    let ((as_all, none), (later, in_one_go)) = (sent(false, false), sent(true, false));
+    let (left, _) = sent(false, true);
+    assert!(as_all == left, "{} frames, and {}", as_all.len(), left.len());
     assert!(as_all == later, "{} frames, and {}", as_all.len(), later.len());
     assert!(as_all.len() > 400 && none == 0 && in_one_go > 100, "{} {none} {in_one_go}", as_all.len());
 }

@@ -17,7 +17,7 @@ impl Runner<'_> {
         let ticket = self.rest.tickets.next(self.token);
         let source = self.state.client.peer.map(|peer| peer.ip());
         let Some(verifier) = &mut self.rest.verifier else { return Flow::Status(500) };
-        if verifier.submit(ticket, source, credentials, self.clock.now).is_err() {
+        if verifier.submit(ticket, source, credentials, self.rest.clock.now).is_err() {
             return Flow::Status(503);
         }
         (self.state.wait.ticket, self.state.wait.login) = (Some(ticket), true);

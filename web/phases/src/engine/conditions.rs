@@ -44,7 +44,7 @@ impl Runner<'_> {
 
     /// Whether the request's conditions hold, in nginx's order.
     fn precondition(&mut self, answer: &Answer, block: &Block) -> Precondition {
-        let (request, second) = (self.request, self.clock.second);
+        let (request, second) = (self.request, self.rest.clock.second);
         if request.is_plain() || self.state.within.sub.is_some() {
             return Precondition::Holds;
         }
@@ -97,7 +97,8 @@ impl Runner<'_> {
             let same = if wanted.len() >= 2 && wanted.ends_with(b"\"") {
                 answer.etag.as_deref().is_some_and(|etag| etag.as_bytes() == wanted)
             } else {
-                date::parse_leniently(wanted, self.clock.second).is_some_and(|wanted| Some(wanted) == answer.modified)
+                date::parse_leniently(wanted, self.rest.clock.second)
+                    .is_some_and(|wanted| Some(wanted) == answer.modified)
             };
             if !same {
                 return Ranged::Whole;

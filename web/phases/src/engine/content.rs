@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 impl Runner<'_> {
     /// The content phase.
+    #[inline(always)]
     pub(super) fn content(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
         let Some(block) = loaded.program.block(self.state.route.block) else { return Flow::Status(500) };

@@ -27,7 +27,7 @@ pub(super) const FORBIDDEN: &str = "13: Permission denied";
 impl Runner<'_> {
     /// Tells what went wrong; `text` is not asked for where nobody wants to know.
     pub(super) fn tell(&self, level: ErrorLevel, text: impl FnOnce() -> Vec<u8>) {
-        tell((&self.loaded, self.state), self.request, &self.clock, (level, text));
+        tell((&self.loaded, self.state), self.request, &self.rest.clock, (level, text));
     }
 
     /// Something went wrong at an upstream.

@@ -91,6 +91,7 @@ impl Scope<'_> {
                 }
             }
             Core::ServerName => out.extend_from_slice(self.server_name()),
+            Core::RemoteAddr => return Some(put_address(self.state.client.peer, out)),
             Core::DocumentRoot => {
                 let Some(block) = self.block() else { return Some(false) };
                 block.root.path.write(self, out);
@@ -220,7 +221,6 @@ impl Scope<'_> {
         let port_told = |of: SocketAddr, out: &mut Vec<u8>| of.port() == 0 || put_number(out, of.port().into());
         let port = |of: Option<SocketAddr>, out: &mut Vec<u8>| of.is_some_and(|of| put_number(out, of.port().into()));
         Some(match core {
-            Core::RemoteAddr => put_address(state.client.peer, out),
             Core::BinaryRemoteAddr => {
                 match state.client.peer.map(|peer| peer.ip().to_canonical()) {
                     Some(IpAddr::V4(address)) => out.extend_from_slice(&address.octets()),

@@ -119,6 +119,11 @@ impl Makings {
         self.count.get()
     }
 
+    /// Whether there is none, nor a trace of one that is over.
+    pub fn is_idle(&self) -> bool {
+        self.count() == 0 && self.list.is_empty() && self.ready.is_empty() && !self.moved
+    }
+
     /// Bytes that may be queued towards one client.
     pub fn queued_max(&self) -> usize {
         self.share_of(QUEUED)

@@ -18,12 +18,12 @@ impl Runner<'_> {
             return Flow::On;
         }
         self.state.reuse.depends.on(Depends::OTHER);
-        let now = self.clock.now.as_nanos() / 1_000_000;
+        let now = self.rest.clock.now.as_nanos() / 1_000_000;
         match rules.admit(&loaded.program.declared.zones, &mut self.scope(), now) {
             Admission::Pass => Flow::On,
             Admission::Refuse(status) => Flow::Status(status),
             Admission::Delay(time) => {
-                let at = self.clock.now + time;
+                let at = self.rest.clock.now + time;
                 self.rest.tickets.delay((self.token, self.state), at);
                 Flow::Waits(On::Clock(at))
             }

@@ -273,6 +273,9 @@ impl Handler for Engine {
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+        if !self.loaded.may_write() && self.has_quiet_turn() {
+            return Wake::Idle;
+        }
         self.rest.kept.cut_all(replies);
         if self.rest.left_behind.has_work() {
             self.go_on_behind(replies);

@@ -86,7 +86,7 @@ impl Runner<'_> {
             path: &self.state.route.uri,
             callback,
             utf8: utf8.is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8")),
-            local_offset: self.clock.there.offset.into(),
+            local_offset: self.rest.clock.there.offset.into(),
         };
         let mut page = Vec::new();
         if rules.write(&listed, &mut entries, &mut page).is_err() {

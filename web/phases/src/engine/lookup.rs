@@ -81,7 +81,7 @@ impl Runner<'_> {
                 &marked
             }
         };
-        match self.files.look(id, key, self.clock.now, self.token, waited) {
+        match self.files.look(id, key, self.rest.clock.now, self.token, waited) {
             Look::Known(id) => {
                 let stamp = self.files.stamp(id);
                 self.state.reuse.looked(stamp);

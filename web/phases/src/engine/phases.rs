@@ -11,7 +11,10 @@ impl Runner<'_> {
     /// the step that it waited in, if that is known.
     pub fn run(&mut self, mut first: Option<Flow>) -> bool {
         loop {
-            let mut flow = first.take().unwrap_or_else(|| self.step());
+            let mut flow = match first.take() {
+                Some(flow) => flow,
+                None => self.step(),
+            };
             // An error page may have one of its own.
             while let Flow::Status(status) = flow {
                 flow = self.fail(status);
@@ -54,7 +57,15 @@ impl Runner<'_> {
                 }
                 self.real_address();
                 self.state.route.enter(Phase::Server);
-                Flow::On
+                match self.server().map(|server| server.block) {
+                    // Its script would do nothing.
+                    Some(block) if self.loaded.program.block(block).is_some_and(|block| block.script.is_empty()) => {
+                        self.state.route.settle(block);
+                        self.state.route.enter(Phase::Find);
+                        self.find()
+                    }
+                    _ => Flow::On,
+                }
             }
             Phase::Server => {
                 let Some(block) = self.server().map(|server| server.block) else { return Flow::Status(500) };

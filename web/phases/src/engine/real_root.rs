@@ -15,7 +15,7 @@ impl Runner<'_> {
         let loaded = std::rc::Rc::clone(&self.loaded);
         let block = loaded.program.block(self.state.route.block)?;
         let path = self.scope().get(&block.root.path);
-        let second = self.clock.second;
+        let second = self.rest.clock.second;
         if let Some((asked, found)) = self.files.take_real_path(self.token) {
             self.state.wait.waited = false;
             if let Err(why) = &found {

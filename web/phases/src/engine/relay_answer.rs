@@ -71,7 +71,9 @@ impl Runner<'_> {
         }
         self.keep_answer();
         self.set_rate(&rules);
-        if let Some(flow) = self.accelerated(&rules) {
+        // Most answers have nothing that might ask something of us.
+        let may_ask = self.relay().is_some_and(|relay| relay.ask.may_have_x_field());
+        if may_ask && let Some(flow) = self.accelerated(&rules) {
             return flow;
         }
         let slice = match self.take_slice() {
@@ -247,21 +249,45 @@ impl Runner<'_> {
         let mut answer = Answer::new(status, body);
         answer.of_upstream = true;
         answer.takes_ranges = rules.forces_ranges || slice.is_some();
-        let mut lines = core::mem::take(&mut self.state.reply.kept_fields);
-        for field in Fields::new(&answered) {
-            let what = AnswerName::of(field.name);
-            // Those of a slice are not those of the whole.
-            let of_slice = slice.is_some() && (field.is("content-range") || field.is("accept-ranges"));
-            if !of_slice && !what.is_among(&rules.hides) {
-                self.take_field(&mut answer, (what.field(), field), rules, &mut lines);
-            }
+        let noted = ask.noted_lines();
+        match noted.fields(&answered) {
+            Some(fields) => self.take_fields(&mut answer, fields, rules, slice.is_some()),
+            None => self.take_all_fields(&mut answer, &answered, rules, slice.is_some()),
         }
-        (self.state.reply.kept_fields, self.state.passed.answered) = (lines, answered);
+        self.state.passed.answered = answered;
         if answer.media_type.is_none() {
             // That of an answer which was given up for this one stays.
             answer.media_type.clone_from(&self.state.passed.kept.media_type);
         }
         answer
+    }
+
+    /// The fields of an answer of which nobody has noted where they end.
+    #[cold]
+    #[inline(never)]
+    fn take_all_fields(&mut self, answer: &mut Answer, lines: &[u8], rules: &Arc<ProxyRules>, is_slice: bool) {
+        self.take_fields(answer, Fields::new(lines), rules, is_slice);
+    }
+
+    /// The fields of an answer, which is a slice of a whole, perhaps.
+    #[inline(always)]
+    fn take_fields<'f>(
+        &mut self,
+        answer: &mut Answer,
+        fields: impl Iterator<Item = Field<'f>>,
+        rules: &Arc<ProxyRules>,
+        is_slice: bool,
+    ) {
+        let mut lines = core::mem::take(&mut self.state.reply.kept_fields);
+        for field in fields {
+            let what = AnswerName::of(field.name);
+            // Those of a slice are not those of the whole.
+            let of_slice = is_slice && (field.is("content-range") || field.is("accept-ranges"));
+            if !of_slice && !what.is_among(&rules.hides) {
+                self.take_field(answer, (what.field(), field), rules, &mut lines);
+            }
+        }
+        self.state.reply.kept_fields = lines;
     }
 
     /// Whether `gunzip` is on here.
@@ -292,7 +318,7 @@ impl Runner<'_> {
                 Ok(etag) => answer.etag = Some(etag.to_owned()),
                 Err(_) => put_field(name, value, lines),
             },
-            AnswerField::LastModified => match date::parse(value, self.clock.second) {
+            AnswerField::LastModified => match date::parse(value, self.rest.clock.second) {
                 Some(modified) => answer.modified = Some(modified),
                 None => answer.set_modified_text(value),
             },

@@ -8,6 +8,7 @@ use app::Body;
 use asking::{Ask, AskRules, AskSpec, BodyStream, Protocol, Servers, StreamAnswer};
 use bodies::BodyContent;
 use configuration::proxying::{OwnCertificateByValue, ProxyPass, ProxyRules, RequestField, UpstreamVersion};
+use configuration::variables::{Core, Variable};
 use core::net::{IpAddr, Ipv4Addr};
 use features::{ErrorLevel, Value};
 use formats::written::put_number;
@@ -98,6 +99,11 @@ impl Runner<'_> {
         let value = self.balancing_value(&servers);
         let key = self.balancing_key(&servers, value.as_deref());
         let ended = self.state.body.as_ref().is_some_and(|body| body.ended);
+        let (groups, now) = (&self.loaded.groups, self.rest.clock.now);
+        // It is written where it stays: what it holds are some hundred bytes.
+        let mut relay = self.rest.spare.relay().unwrap_or_else(|| {
+            Box::new(Relay { ask: Ask::new(AskSpec::none(), groups, now), rules: Arc::clone(&rules), expects: None })
+        });
         let spec = AskSpec {
             mark: self.token,
             rules: AskRules { line_feeds: self.loaded.program.line_feeds, ..rules.ask },
@@ -117,8 +123,9 @@ impl Runner<'_> {
             memory: [self.rest.spare.bytes(), self.rest.spare.bytes()],
             tries: core::mem::take(&mut self.state.passed.tries),
         };
-        let ask = Ask::new(spec, &self.loaded.groups, self.clock.now);
-        self.state.passed.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
+        relay.ask.renew(spec, groups, now);
+        (relay.rules, relay.expects) = (rules, None);
+        self.state.passed.relay = Some(relay);
         self.state.settings.patient = true;
         if self.state.settings.mark.is_some() {
             // It has waited, and what was left with it then was another; else it is when it waits.
@@ -343,12 +350,20 @@ impl Runner<'_> {
     fn write_fields(&mut self, rules: &Arc<ProxyRules>, stream: Option<BodyStream>, out: &mut Vec<u8>) {
         let request = Arc::clone(&rules.request);
         for (name, field) in &request.fields {
+            // Most requests have no body, and nothing to say of one.
+            match field {
+                RequestField::BodyLength if stream.is_none() && !self.has_body_length() => continue,
+                RequestField::Chunked if self.is_framed(rules) => continue,
+                RequestField::Chunked if stream.is_none_or(|stream| stream.length.is_some()) => continue,
+                RequestField::Trailers if !self.takes_trailers() => continue,
+                _ => {}
+            }
             let line = out.len();
             out.extend_from_slice(name);
             let start = out.len();
             match field {
                 RequestField::Lines => continue,
-                RequestField::Value(value) => self.scope().write(value, out),
+                RequestField::Value(value) => self.write_value(value, out),
                 RequestField::Host => out.extend_from_slice(&self.state.passed.host),
                 RequestField::HostOr(value) => {
                     self.scope().write(value, out);
@@ -366,13 +381,8 @@ impl Runner<'_> {
                     None => self.write_body_length(out),
                 },
                 // What was read has a length.
-                RequestField::Trailers if self.takes_trailers() => out.extend_from_slice(b"trailers"),
-                RequestField::Trailers => {}
-                RequestField::Chunked if self.is_framed(rules) => {}
-                RequestField::Chunked if stream.is_some_and(|stream| stream.length.is_none()) => {
-                    out.extend_from_slice(b"chunked");
-                }
-                RequestField::Chunked => {}
+                RequestField::Trailers => out.extend_from_slice(b"trailers"),
+                RequestField::Chunked => out.extend_from_slice(b"chunked"),
             }
             match out.len() > start {
                 true => proxy::fields::end_line(start, out),
@@ -392,6 +402,16 @@ impl Runner<'_> {
         }
     }
 
+    /// Writes the value of a field. That the answer depends on the request is known whatever it is made of, so
+    /// that one of nginx's own variables that is all of it is written without another look.
+    fn write_value(&mut self, value: &Value, out: &mut Vec<u8>) {
+        let sole = value.sole_variable().and_then(|number| self.loaded.program.variables.get(number));
+        match sole {
+            Some(&Variable::Core(core)) if core != Core::LimitRate => _ = self.scope().core(core, out),
+            _ => self.scope().write(value, out),
+        }
+    }
+
     /// Whether bodies have frames, whatever is said of them.
     fn is_framed(&self, rules: &ProxyRules) -> bool {
         rules.version == UpstreamVersion::Http2
@@ -401,6 +421,11 @@ impl Runner<'_> {
     fn takes_trailers(&self) -> bool {
         let told = self.request.fields().filter(|field| field.is("te"));
         told.into_iter().any(|field| field.value.windows(8).any(|word| word.eq_ignore_ascii_case(b"trailers")))
+    }
+
+    /// Whether a body that is passed on, or the lack of one, has a length to be told.
+    fn has_body_length(&self) -> bool {
+        self.state.passed.body.is_some() || self.request.at().has(Known::ContentLength)
     }
 
     /// Writes how long the body is that is passed on; nothing if there is none.

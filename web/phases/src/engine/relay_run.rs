@@ -53,7 +53,7 @@ impl Runner<'_> {
     pub(super) fn ask<T>(&mut self, act: impl FnOnce(&mut Ask, &mut AskTurn<'_>) -> T) -> Option<T> {
         let shut = self.state.is_shut(self.replies);
         let relay = self.state.passed.relay.as_deref_mut()?;
-        let (kept, groups, now) = (&mut self.rest.kept, &self.loaded.groups, self.clock.now);
+        let (kept, groups, now) = (&mut self.rest.kept, &self.loaded.groups, self.rest.clock.now);
         let mut turn = AskTurn { io: self.replies, kept, groups, now };
         relay.ask.set_waits(shut);
         let done = act(&mut relay.ask, &mut turn);
@@ -73,7 +73,7 @@ impl Runner<'_> {
         for note in notes {
             let text = || [note.what.as_bytes(), b" while ", note.doing.as_bytes()].concat();
             let whose = (&*self.loaded, &*self.state);
-            super::errors::tell_of_ask(whose, self.request, &self.clock, (level_of(note.level), text, &note));
+            super::errors::tell_of_ask(whose, self.request, &self.rest.clock, (level_of(note.level), text, &note));
         }
     }
 

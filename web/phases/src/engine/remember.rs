@@ -44,7 +44,7 @@ impl Runner<'_> {
         }
         let mut head = Vec::new();
         let reply = Reply { status: Status::OK, length: Some(length), fields: &state.sent.fields, reason: None };
-        self.rest.heads.write_reply(&mut head, &reply, &self.clock.date);
+        self.rest.heads.write_reply(&mut head, &reply, &self.rest.clock.date);
         let head = FileHead {
             bytes: head,
             date_at: self.rest.heads.date_at(),
@@ -64,8 +64,8 @@ impl Runner<'_> {
         }
         let (state, request) = (&*self.state, self.request);
         let no_query = state.reuse.depends.has(Depends::QUERY);
-        let Rest { ready, heads, .. } = &mut *self.rest;
-        let now = (self.clock.second, &self.clock.date);
+        let Rest { ready, heads, clock, .. } = &mut *self.rest;
+        let now = (clock.second, &clock.date);
         let class = state.reuse.class;
         ready.insert((request.path(), no_query, class), state, (&body, start, length), heads, now);
     }

@@ -283,7 +283,7 @@ impl Runner<'_> {
         // These stand in place of what the answer has, and of such before them: where its
         // content becomes another they change with it.
         let told = if is(b"Last-Modified") {
-            (answer.modified, answer.modified_text) = (date::parse_leniently(&value, self.clock.second), None);
+            (answer.modified, answer.modified_text) = (date::parse_leniently(&value, self.rest.clock.second), None);
             answer.modified_text = Some(value).filter(|value| !value.is_empty());
             (&b"Last-Modified"[..], answer.modified_text.as_deref())
         } else if is(b"ETag") {
@@ -315,7 +315,8 @@ impl Runner<'_> {
 
     /// `expires`: what it says stands in place of what an upstream says.
     fn expire(&mut self, answer: &Answer, expires: &Expires, out: &mut Vec<u8>) {
-        let age = AnswerAge { modified: answer.modified, now: self.clock.second, offset: self.clock.there.offset };
+        let age =
+            AnswerAge { modified: answer.modified, now: self.rest.clock.second, offset: self.rest.clock.there.offset };
         let Some(Expiry { at, cache_control, ages }) = expires.of(age, &mut self.scope()) else { return };
         match ages {
             Ages::With(after) => self.state.reuse.expires_after = Some(after),

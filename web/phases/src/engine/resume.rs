@@ -21,8 +21,8 @@ impl Engine {
     ) -> Runner<'a> {
         self.rest.clock.now = replies.now();
         let loaded = Rc::clone(&state.loaded);
-        let (clock, files, rest) = (self.rest.clock, &mut self.files, &mut self.rest);
-        Runner { clock, files, rest, replies, state, request, loaded, token, location: None }
+        let (files, rest) = (&mut self.files, &mut self.rest);
+        Runner { files, rest, replies, state, request, loaded, token, location: None }
     }
 
     /// Runs a request until it waits or was answered.

@@ -3,7 +3,7 @@
 use super::Rest;
 use super::loaded::Loaded;
 use super::request_state::RequestState;
-use super::scope::{Clock, Scope};
+use super::scope::Scope;
 use super::waits::On;
 use configuration::program::VirtualServer;
 use exchange::Replies;
@@ -35,7 +35,6 @@ pub(super) struct Runner<'a> {
     pub state: &'a mut RequestState,
     pub request: &'a Request<'a>,
     pub loaded: Rc<Loaded>,
-    pub clock: Clock,
     /// The number that it waits by.
     pub token: u32,
     /// Where a redirect leads.
@@ -44,7 +43,7 @@ pub(super) struct Runner<'a> {
 
 impl Runner<'_> {
     pub(super) fn scope(&mut self) -> Scope<'_> {
-        Scope::new((&self.loaded, self.state), self.request, &self.clock)
+        Scope::new((&self.loaded, self.state), self.request, &self.rest.clock)
     }
 
     pub(super) fn server(&self) -> Option<&VirtualServer> {

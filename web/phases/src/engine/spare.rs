@@ -37,15 +37,9 @@ impl Spare {
         }
     }
 
-    /// A request that is passed on, in the memory of one that was.
-    pub fn relay(&mut self, relay: Relay) -> Box<Relay> {
-        match self.relays.pop() {
-            Some(mut place) => {
-                *place = relay;
-                place
-            }
-            None => Box::new(relay),
-        }
+    /// The place of a request that was passed on, for another; none where none is kept.
+    pub fn relay(&mut self) -> Option<Box<Relay>> {
+        self.relays.pop()
     }
 
     /// One that is over, and that has let go of its upstream. Who was asked for it.

@@ -7,8 +7,8 @@ use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, MethodRules, Piece, Prepared,
-    Replies, Reply, ReplyEnd, RequestBody, Stop, UpstreamHandler,
+    Asked, Bodies, BodyCut, ExchangeId, ExchangeSettings, Gone, Handler, HandlerRules, Intake, MethodRules, Piece,
+    Prepared, Ready, Replies, Reply, ReplyEnd, RequestBody, Stop, UpstreamHandler,
 };
 use std::collections::HashMap;
 
@@ -434,4 +434,59 @@ fn the_name_of_an_exchange_names_no_other_of_its_connection() {
     assert_eq!((next.index(), world.is_open(next)), (id.index(), true));
     world.send(next, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(Response::parse(&world.got(next), false).0.text(), "ok");
+}
+
+/// Has nothing ready, or one answer for everything; and counts who asks for that.
+#[derive(Debug, Default)]
+struct Seldom {
+    ready: Option<Ready>,
+    /// By a path alone, and by all that is known of a head.
+    asked: (u32, u32),
+}
+
+impl Handler for Seldom {
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
+        answer_page(replies, id, request, Status::NOT_FOUND);
+    }
+}
+
+impl UpstreamHandler for Seldom {}
+
+impl Prepared for Seldom {
+    fn ready<'a>(&mut self, _: &[u8], _: impl FnOnce() -> &'a [u8], _: u64) -> Option<&mut Ready> {
+        self.asked.0 += 1;
+        self.ready.as_mut()
+    }
+
+    fn ready_for<A: Asked>(&mut self, _: &A, _: u64) -> Option<&mut Ready> {
+        self.asked.1 += 1;
+        self.ready.as_mut()
+    }
+}
+
+/// Where nothing is ready, sixteen plain heads are looked at for that, and then no more until something is.
+#[test]
+fn heads_for_which_nothing_is_ready_are_parsed_once() {
+    const LOOKS: u32 = 16;
+    let mut world = World::with_handler(Config::respond(server::Respond::Text(String::new())), Seldom::default());
+    let id = world.open();
+    let mut ask = |world: &mut World<Seldom>| {
+        world.send(id, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        let got = world.got(id);
+        let status = Response::parse(&got, false).0.status;
+        (status, world.server.handler().asked)
+    };
+    for asked in 1..40 {
+        assert_eq!(ask(&mut world), (404, (asked.min(LOOKS), asked)));
+    }
+    let message = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec();
+    let length = message.len();
+    world.server.handler().ready = Some(Ready::new(message, length, 0, None));
+    // It is found by a head that is parsed, and from then on by plain ones.
+    assert_eq!(ask(&mut world), (200, (LOOKS, 40)));
+    assert_eq!(ask(&mut world), (200, (LOOKS + 1, 40)));
+    world.server.handler().ready = None;
+    for asked in 1..40 {
+        assert_eq!(ask(&mut world), (404, (LOOKS + 1 + asked.min(LOOKS), 40 + asked)));
+    }
 }

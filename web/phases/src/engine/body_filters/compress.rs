@@ -105,7 +105,7 @@ impl Runner<'_> {
             })
         };
         let cache_control: Vec<&[u8]> = named(b"cache-control").collect();
-        let second = self.clock.second;
+        let second = self.rest.clock.second;
         act(&ResponseFacts {
             status: answer.status,
             encoded: answer.coding.is_some() || answer.is_coded,
@@ -144,7 +144,7 @@ impl Runner<'_> {
         }
         self.state.wait.ticket = Some(ticket);
         self.state.features.compression.waited_by = Some(ticket);
-        self.rest.tickets.expire(ticket, self.clock.now + COMPRESSION_WAIT);
+        self.rest.tickets.expire(ticket, self.rest.clock.now + COMPRESSION_WAIT);
         Some(Flow::Waits(On::Helper))
     }
 

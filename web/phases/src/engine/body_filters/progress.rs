@@ -2,7 +2,7 @@
 //! each turn.
 
 use crate::engine::body_filters::send::{PIECE, TURN};
-use crate::engine::filtered_body::Filtering;
+use crate::engine::filtered_body::{Filtering, Makings};
 use crate::engine::passing::Passing;
 use crate::engine::request_state::RequestState;
 use crate::engine::scope::Clock;
@@ -32,6 +32,13 @@ enum Progress {
     Cut,
 }
 
+impl Makings {
+    /// A turn begins: so much time there is for all of them.
+    pub(in crate::engine) const fn begin_turn(&mut self) {
+        self.left = TURN;
+    }
+}
+
 impl Engine {
     /// An answer that is made has its first turn.
     pub(in crate::engine) fn begin_making(&mut self, replies: &mut dyn Replies, token: u32) {
@@ -47,7 +54,7 @@ impl Engine {
     /// Each turn: those who can go on do, as far as there is time. The data path tells
     /// of room only when the queue is nearly empty: some of the others are asked.
     pub(in crate::engine) fn make_all(&mut self, replies: &mut dyn Replies) -> Wake {
-        self.rest.makings.left = TURN;
+        self.rest.makings.begin_turn();
         if !self.rest.subs.line.is_empty() {
             self.rest.wake_line();
         }
