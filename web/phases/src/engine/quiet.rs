@@ -35,7 +35,7 @@ impl Engine {
                 || rest.compressed.as_ref().is_some_and(CompressedBodies::is_busy)
         };
         let is_waited_for = by_upstreams() || by_subs() || by_answers() || by_files() || by_helpers();
-        !is_waited_for && !(self.reads && self.keeps_bodies())
+        !(is_waited_for || self.reads && self.keeps_bodies())
     }
 
     /// Whether a body of a request is written, read back, or waits for memory.
