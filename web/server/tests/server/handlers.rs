@@ -470,7 +470,7 @@ fn heads_for_which_nothing_is_ready_are_parsed_once() {
     const LOOKS: u32 = 16;
     let mut world = World::with_handler(Config::respond(server::Respond::Text(String::new())), Seldom::default());
     let id = world.open();
-    let mut ask = |world: &mut World<Seldom>| {
+    let ask = |world: &mut World<Seldom>| {
         world.send(id, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
         let got = world.got(id);
         let status = Response::parse(&got, false).0.status;
