@@ -214,6 +214,21 @@ fn a_read_that_hangs_holds_up_no_other_over_kernel_sockets() {
     });
 }
 
+/// As root has it started: what asks where a file lies has given its rights up by then.
+#[test]
+fn what_hangs_holds_up_no_other_of_a_server_without_rights() {
+    in_namespace(&[], || {
+        for fate in [Fate::Hangs, Fate::HangsRead] {
+            let (root, fuse) = with_films(&format!("confined-{fate:?}"));
+            let words = [root.to_str().unwrap(), "--listen", "127.0.0.1:8080", "--workers", "1"];
+            let mut server = Running::start(&mut Nearside::confined(words));
+            server.wait_until_open("127.0.0.1:8080");
+            others_go_on(&fuse, ("127.0.0.1", 8080), fate);
+            server.stop();
+        }
+    });
+}
+
 /// A file is closed some time after it was sent, and whoever has it is told of that.
 fn closings_hold_up_nobody(fuse: &Fuse, address: (&str, u16)) {
     for name in &FILMS[1..] {

@@ -261,6 +261,8 @@ const FILES: &[i64] = &[
     SYS_faccessat,
     SYS_faccessat2,
     SYS_getdents64,
+    // Whose file system it is: one that may not answer is read by who may wait.
+    SYS_fstatfs,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_readlink,
 ];
