@@ -1,13 +1,13 @@
 //! Answers that are made a piece at a time go on, as their clients take them, within a budget of
 //! each turn.
 
-use crate::engine::body_filters::send::{PIECE, TURN};
-use crate::engine::filtered_body::{Filtering, Makings};
-use crate::engine::passing::Passing;
-use crate::engine::request_state::RequestState;
-use crate::engine::scope::Clock;
-use crate::engine::waits::{On, Pull};
-use crate::engine::{Engine, Rest};
+use crate::body_filters::send::{PIECE, TURN};
+use crate::filtered_body::{Filtering, Makings};
+use crate::passing::Passing;
+use crate::request_state::RequestState;
+use crate::scope::Clock;
+use crate::waits::{On, Pull};
+use crate::{Engine, Rest};
 use app::{Body, Wake};
 use exchange::{ExchangeId, Gone, Handler, Piece, Replies, Stop};
 use features::Broken;
@@ -34,14 +34,14 @@ enum Progress {
 
 impl Makings {
     /// A turn begins: so much time there is for all of them.
-    pub(in crate::engine) const fn begin_turn(&mut self) {
+    pub(crate) const fn begin_turn(&mut self) {
         self.left = TURN;
     }
 }
 
 impl Engine {
     /// An answer that is made has its first turn.
-    pub(in crate::engine) fn begin_making(&mut self, replies: &mut dyn Replies, token: u32) {
+    pub(crate) fn begin_making(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(id) = self.rest.requests.get(token).map(|state| state.id) else {
             return;
         };
@@ -53,7 +53,7 @@ impl Engine {
 
     /// Each turn: those who can go on do, as far as there is time. The data path tells
     /// of room only when the queue is nearly empty: some of the others are asked.
-    pub(in crate::engine) fn make_all(&mut self, replies: &mut dyn Replies) -> Wake {
+    pub(crate) fn make_all(&mut self, replies: &mut dyn Replies) -> Wake {
         self.rest.makings.begin_turn();
         if !self.rest.subs.line.is_empty() {
             self.rest.wake_line();
@@ -86,7 +86,7 @@ impl Engine {
     }
 
     /// Makes some more of an answer.
-    pub(in crate::engine) fn make_more(&mut self, replies: &mut dyn Replies, token: u32) {
+    pub(crate) fn make_more(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         self.rest.clock.now = now;
         let Some(state) = self.rest.requests.get_mut(token) else { return };
@@ -223,7 +223,7 @@ impl Rest {
 
 impl RequestState {
     /// Queues at most about `most` bytes more.
-    pub(in crate::engine) fn some(
+    pub(crate) fn some(
         &mut self,
         replies: &mut dyn Replies,
         filtering: &mut Filtering,

@@ -1,6 +1,6 @@
 //! What is known of a request that is passed on to upstreams.
 
-use crate::engine::relay::Relay;
+use crate::relay::Relay;
 use asking::AskTry;
 use bodies::BodyContent;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //! reason: they are made a piece at a time, as their clients take them, within a
 //! budget of each turn.
 
-use crate::engine::filtered_body::{AnswerLength, Filtering, Made, Making};
-use crate::engine::request_state::RequestStage;
-use crate::engine::runner::{Flow, Runner};
+use crate::filtered_body::{AnswerLength, Filtering, Made, Making};
+use crate::request_state::RequestStage;
+use crate::runner::{Flow, Runner};
 use app::Body;
 use configuration::program::Block;
 use core::ops::Range;
@@ -26,7 +26,7 @@ const WHOLE_OUT_MAX: usize = 256 << 10;
 impl Runner<'_> {
     /// Sends what is made of content: at once, if that is short and at hand; else its
     /// head, and the rest as it is taken.
-    pub(in crate::engine) fn make(
+    pub(crate) fn make(
         &mut self,
         making: Making,
         (length, pace): (AnswerLength, Option<Rate>),
@@ -97,7 +97,7 @@ impl Runner<'_> {
         }
         postponed.push_own(out);
         if let Some(include) = include {
-            self.state.reuse.depends.on(crate::engine::request_state::Depends::OTHER);
+            self.state.reuse.depends.on(crate::request_state::Depends::OTHER);
             self.state.settings.patient = true;
             self.replies.set(self.state.id, &self.state.settings);
             self.rest.place((self.token, self.state), self.request, postponed, *include);
@@ -106,12 +106,7 @@ impl Runner<'_> {
     }
 
     /// Begins an answer whose content comes as it is made.
-    pub(in crate::engine) fn begin_made(
-        &mut self,
-        mut filtering: Filtering,
-        first: Option<&Body>,
-        reply: &Reply<'_>,
-    ) -> Flow {
+    pub(crate) fn begin_made(&mut self, mut filtering: Filtering, first: Option<&Body>, reply: &Reply<'_>) -> Flow {
         let id = self.state.id;
         self.state.sent.head = filtering.begin(self.replies, id, self.request, reply);
         if let Some(body) = first {
@@ -125,12 +120,12 @@ impl Runner<'_> {
     }
 
     /// Content is not made with this: what is used again is.
-    pub(in crate::engine) fn spare(&mut self, mut making: Making) {
+    pub(crate) fn spare(&mut self, mut making: Making) {
         making.pipeline.give_back(&mut self.rest.encoders);
     }
 
     /// Whether fields follow the body.
-    pub(in crate::engine) fn expects_trailers(&self) -> bool {
+    pub(crate) fn expects_trailers(&self) -> bool {
         let block = self.loaded.program.block(self.state.route.block).filter(|_| self.state.within.sub.is_none());
         block.is_some_and(|block| expects_trailers(block, self.state.sent.status))
     }
@@ -138,6 +133,6 @@ impl Runner<'_> {
 
 /// Whether fields follow the body of an answer with this status.
 fn expects_trailers(block: &Block, status: u16) -> bool {
-    let safe = crate::engine::reply::is_added_to(status);
+    let safe = crate::reply::is_added_to(status);
     block.fields.trailers.iter().any(|field| safe || field.always)
 }

@@ -1,6 +1,6 @@
 //! Bodies on their way from a client that sends them in any pieces to what echoes them.
 
-use crate::engine::{Engine, EngineParts, NewProgram};
+use crate::{Engine, EngineParts, NewProgram};
 use access_log::LogPlace;
 use app::ConnId;
 use configuration::logging::{ErrorLogUse, LogTarget};

@@ -63,7 +63,7 @@ pub(crate) struct Route {
     /// The target is another than was sent.
     pub rewritten: Rewritten,
     pub captures: Captures,
-    /// The last place whose root was looked for ([`RealRoots`](crate::engine::roots::RealRoots)).
+    /// The last place whose root was looked for ([`RealRoots`](crate::roots::RealRoots)).
     pub real_root: Option<BlockId>,
 }
 

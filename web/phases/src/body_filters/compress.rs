@@ -1,11 +1,11 @@
 //! In which coding an answer is sent.
 
-use crate::engine::answer::{Answer, AnswerBody};
-use crate::engine::filtered_body::Making;
-use crate::engine::lookup::{At, FileAt};
-use crate::engine::request_state::Depends;
-use crate::engine::runner::{Flow, Runner};
-use crate::engine::waits::On;
+use crate::answer::{Answer, AnswerBody};
+use crate::filtered_body::Making;
+use crate::lookup::{At, FileAt};
+use crate::request_state::Depends;
+use crate::runner::{Flow, Runner};
+use crate::waits::On;
 use configuration::program::{Block, SymlinkKind};
 use core::time::Duration;
 use features::compression::{
@@ -28,7 +28,7 @@ const COMPRESSION_WAIT: Duration = Duration::from_secs(5);
 
 impl Runner<'_> {
     /// What the client takes here.
-    pub(in crate::engine) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
+    pub(crate) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
         if self.state.within.sub.is_some() {
             // What it is part of is coded.
             return Accepted::default();
@@ -52,7 +52,7 @@ impl Runner<'_> {
 
     /// A file that was compressed before, beside the one at `path`; or nothing, and
     /// whether others might get one.
-    pub(in crate::engine) fn precompressed(
+    pub(crate) fn precompressed(
         &mut self,
         block: &Block,
         path: &[u8],
@@ -91,7 +91,7 @@ impl Runner<'_> {
     }
 
     /// What of an answer that has these lines of fields, too, decides how it is coded.
-    pub(in crate::engine) fn with_facts<T>(
+    pub(crate) fn with_facts<T>(
         &self,
         answer: &Answer,
         added: &[u8],
@@ -123,7 +123,7 @@ impl Runner<'_> {
     /// Has a file's content compressed, if it is to be and is not yet: then the
     /// request waits, but once, and for [`COMPRESSION_WAIT`] at most. Who compresses stays
     /// behind all others on its core: on a busy one a long file takes it any time.
-    pub(in crate::engine) fn compress_file(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
+    pub(crate) fn compress_file(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
         let AnswerBody::File(file) = answer.body else { return None };
         let follows = block.symlinks.kind == SymlinkKind::Followed;
         if self.state.method == Method::Head || !follows || block.filters.any() && answer.may_pass(block) {
@@ -166,13 +166,7 @@ impl Runner<'_> {
 
     /// Gives an answer the coding that it is sent in. Whether it is to say that
     /// others might get another.
-    pub(in crate::engine) fn encode(
-        &mut self,
-        answer: &mut Answer,
-        block: &Block,
-        added: &[u8],
-        making: &mut Making,
-    ) -> bool {
+    pub(crate) fn encode(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) -> bool {
         let Chosen { coding, vary } = self.choose(answer, block, added, making);
         let Some(coding) = coding else { return vary };
         let rules = block.features.compression.of(coding);

@@ -1,7 +1,7 @@
 //! Upstreams that answer wrongly, in any pieces and at any moment, and clients that
 //! leave: no exchange hangs, no answer goes to another, and nothing is left over.
 
-use crate::engine::{Engine, EngineParts, NewProgram};
+use crate::{Engine, EngineParts, NewProgram};
 use app::{Closed, ConnId, ConnectError};
 use asking::AskRules;
 use configuration::UpstreamGroupId;
@@ -37,7 +37,7 @@ const CLIENTS: usize = 4;
 
 /// What came of an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(in crate::engine) enum Outcome {
+pub(crate) enum Outcome {
     #[default]
     UnderWay,
     Whole,
@@ -47,7 +47,7 @@ pub(in crate::engine) enum Outcome {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Client {
+pub(crate) struct Client {
     mark: Option<u32>,
     pub status: u16,
     length: Option<u64>,
@@ -280,7 +280,7 @@ impl Replies for World {
 
 /// An engine that passes everything on to two servers from a place that is changed by
 /// `change`, and keeps connections to them.
-pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) -> Engine {
+pub(crate) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) -> Engine {
     let server = |port: u16| {
         let mut server = GroupServer::new(b"s", vec![PeerAddress::Inet(([127, 0, 0, 1], port).into())]);
         server.max_fails = 0;
@@ -497,16 +497,12 @@ fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at:
 }
 
 /// Asks for so many answers, of which many are faulty, and shows what comes of each.
-pub(in crate::engine) fn ask_for(
-    engine: &mut Engine,
-    (seed, requests): (u64, u32),
-    show: impl FnMut(&Client),
-) -> usize {
+pub(crate) fn ask_for(engine: &mut Engine, (seed, requests): (u64, u32), show: impl FnMut(&Client)) -> usize {
     ask_with(engine, (seed, requests), |_| String::new(), show)
 }
 
 /// By requests that say more.
-pub(in crate::engine) fn ask_with(
+pub(crate) fn ask_with(
     engine: &mut Engine,
     (seed, requests): (u64, u32),
     asks_for: fn(u32) -> String,

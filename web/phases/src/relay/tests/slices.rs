@@ -1,7 +1,7 @@
 //! Upstreams that answer wrongly to who asks by slices: what is whole is what was asked for.
 
 use super::{Client, Outcome, Random, ask_with, engine};
-use crate::engine::Engine;
+use crate::Engine;
 use configuration::program::{Block, FieldRules, FilterSet};
 use configuration::proxying::ProxyRules;
 use configuration::subrequests::SubrequestRules;

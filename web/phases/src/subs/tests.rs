@@ -3,7 +3,7 @@
 //! nothing is left over. No connection is kept: one that a server answers twice on may be
 //! taken for the next request before the second answer is there.
 
-use crate::engine::relay::tests::{Client, Outcome, ask_for, engine};
+use crate::relay::tests::{Client, Outcome, ask_for, engine};
 use configuration::access::AccessRules;
 use configuration::program::FilterSet;
 use configuration::subrequests::{PermissionRules, SubrequestRules};

@@ -1,18 +1,14 @@
 //! What filters and trailers ask of the request whose content they have.
 
-use crate::engine::request_state::RequestState;
-use crate::engine::scope::{Clock, Scope};
+use crate::request_state::RequestState;
+use crate::scope::{Clock, Scope};
 use filters::{FilterValues, Include, SsiValues};
 use formats::text::put_field;
 use std::rc::Rc;
 
 impl RequestState {
     /// What its filters and trailers ask for.
-    pub(in crate::engine) fn with_scope<T>(
-        &mut self,
-        clock: &Clock,
-        act: impl FnOnce(&mut Scope<'_>) -> T,
-    ) -> Option<T> {
+    pub(crate) fn with_scope<T>(&mut self, clock: &Clock, act: impl FnOnce(&mut Scope<'_>) -> T) -> Option<T> {
         let request = self.request.take()?;
         let loaded = Rc::clone(&self.loaded);
         let done = {
@@ -25,10 +21,10 @@ impl RequestState {
     }
 
     /// The fields behind the body, as lines.
-    pub(in crate::engine) fn trailers(&mut self, clock: &Clock) -> Vec<u8> {
+    pub(crate) fn trailers(&mut self, clock: &Clock) -> Vec<u8> {
         let loaded = Rc::clone(&self.loaded);
         let Some(block) = loaded.program.block(self.route.block) else { return Vec::new() };
-        let safe = crate::engine::reply::is_added_to(self.sent.status);
+        let safe = crate::reply::is_added_to(self.sent.status);
         // As nginx has it, those of the upstream come first.
         let mut lines = self.passed_trailers(block);
         self.with_scope(clock, |scope| {

@@ -1,10 +1,10 @@
 //! Which filters an answer's content passes, and what becomes of its fields by that,
 //! in nginx's order.
 
-use crate::engine::answer::Answer;
-use crate::engine::body_filters::is_among;
-use crate::engine::filtered_body::Making;
-use crate::engine::runner::Runner;
+use crate::answer::Answer;
+use crate::body_filters::is_among;
+use crate::filtered_body::Making;
+use crate::runner::Runner;
 use configuration::program::{Block, FilterSet};
 use features::sub_filter::Substitution;
 use filters::{Filter, Recoder, Ssi};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 impl Runner<'_> {
     /// Adds the filters that an answer passes, which has these lines of fields, too.
-    pub(in crate::engine) fn filter(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
+    pub(crate) fn filter(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
         if block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip) {
             self.unpack(answer, block, added, making);
         }

@@ -1,6 +1,6 @@
 //! Which charset is told of content, and what becomes of content in another.
 
-use crate::engine::scope::Scope;
+use crate::scope::Scope;
 use configuration::program::Block;
 use filters::Recoding;
 use formats::text::{bare_type, charset_of, field_value};

@@ -16,4 +16,4 @@ pub(crate) struct Relay {
 }
 
 #[cfg(test)]
-pub(in crate::engine) mod tests;
+pub(crate) mod tests;

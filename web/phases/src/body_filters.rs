@@ -24,7 +24,7 @@ use gzip::Coding;
 impl Answer {
     /// Whether content as an answer has it may pass filters here: it is not compressed
     /// as a whole.
-    pub(in crate::engine) fn may_pass(&self, block: &Block) -> bool {
+    pub(crate) fn may_pass(&self, block: &Block) -> bool {
         block.filters.has(FilterSet::GUNZIP) && self.coding == Some(Coding::Gzip)
             || block.filters.has(FilterSet::ADDITION) && is_among(&block.subrequests.types, self)
             || block.filters.has(FilterSet::SUBSTITUTE) && is_among(&block.features.sub_filter.types, self)

@@ -1,6 +1,6 @@
 //! What is known of requests within a request, and of the one that a request is within.
 
-use crate::engine::subrequest::{Subrequest, Subrequests};
+use crate::subrequest::{Subrequest, Subrequests};
 use filters::{Include, SsiValues};
 use proxy::slices::Slices;
 

@@ -1,7 +1,7 @@
 //! How a request is answered: what was sent, and what of it was decided beforehand.
 
-use crate::engine::filtered_body::Filtering;
-use crate::engine::limit_rate::RatedBody;
+use crate::filtered_body::Filtering;
+use crate::limit_rate::RatedBody;
 
 /// What was sent, for the log.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 //! is answered, whatever becomes of that.
 
 use super::{Link, Outcome, Random, World, ask, ask_in, engine, offer, tell};
-use crate::engine::Engine;
+use crate::Engine;
 use configuration::proxying::UpstreamVersion;
 use core::time::Duration;
 use exchange::{Handler, UpstreamEvent, UpstreamId};
