@@ -1,3 +1,5 @@
+//! Sends back what comes, over the kernel's sockets.
+
 use nearside::{App, ConnId, Kernel, Net};
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
