@@ -1,7 +1,7 @@
 //! The fields (headers) of a message head, one by one.
 
 use crate::lines::trim;
-use crate::scan::NamedLine;
+use crate::scan::{NamedLine, marks_of};
 
 /// One field line: `name: value`, value without surrounding whitespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,12 +34,9 @@ impl<'a> Field<'a> {
 /// Where the first colon is: eight bytes at a time.
 #[inline]
 fn colon(line: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 255;
     let (words, rest) = line.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
-        let apart = u64::from_le_bytes(*word) ^ (ONES * b':' as u64);
-        // The lowest mark is a colon's; behind it there may be false ones.
-        let marks = apart.wrapping_sub(ONES) & !apart & (ONES << 7);
+        let marks = marks_of(u64::from_le_bytes(*word), b':');
         if marks != 0 {
             return Some(8 * at + marks.trailing_zeros() as usize / 8);
         }

@@ -1,5 +1,7 @@
 //! The path of a request target: decoded, without dot segments (RFC 3986).
 
+use crate::scan::marks_of;
+
 /// A target names no path: 400.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathError {
@@ -65,16 +67,10 @@ pub fn normalise_as(raw: &[u8], out: &mut Vec<u8>, merges: bool) -> Result<(), P
 /// Whether a path is normal as it was sent, but for its slash: nothing in it is percent-encoded, and no segment
 /// is empty or begins with a dot. Of others that are so, some may be said not to be.
 fn is_normal(raw: &[u8]) -> bool {
-    const ONES: u64 = u64::MAX / 255;
-    let is = |word: u64, byte: u8| {
-        let apart = word ^ (ONES * byte as u64);
-        // Behind such a byte there may be a false mark.
-        apart.wrapping_sub(ONES) & !apart & (ONES << 7)
-    };
     let is_odd = |word: &[u8; 8]| {
         let word = u64::from_le_bytes(*word);
-        let slashes = is(word, b'/');
-        (slashes << 8) & (slashes | is(word, b'.')) | is(word, b'%') | is(word, 0)
+        let slashes = marks_of(word, b'/');
+        (slashes << 8) & (slashes | marks_of(word, b'.')) | marks_of(word, b'%') | marks_of(word, 0)
     };
     let Some(last) = raw.last_chunk::<8>() else {
         let plain = |byte: &u8| !matches!(byte, b'%' | 0);

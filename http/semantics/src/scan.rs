@@ -45,6 +45,15 @@ const fn target_stops(word: u64) -> u64 {
     (word.wrapping_sub(ONES * 0x24) | (word | (ONES * 0x40)).wrapping_add(ONES)) & !word & HIGH
 }
 
+/// Marks the bytes of a word that are this one, each by its highest bit. The lowest mark is such a byte's; behind
+/// it there may be false ones.
+#[inline(always)]
+#[must_use]
+pub const fn marks_of(word: u64, byte: u8) -> u64 {
+    let apart = word ^ (ONES * byte as u64);
+    apart.wrapping_sub(ONES) & !apart & HIGH
+}
+
 /// Whether a field value may have all of these bytes (RFC 9110 section 5.5).
 #[inline]
 pub fn are_field_bytes(value: &[u8]) -> bool {

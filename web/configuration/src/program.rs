@@ -352,6 +352,7 @@ pub struct Block {
 impl Block {
     /// Whether nothing stands between the location of a request and its content: no script, no limit, nobody
     /// who is to see it or not, and nothing that is tried before.
+    #[must_use]
     pub fn answers_at_once(&self) -> bool {
         self.script.is_empty()
             && self.try_files.is_none()

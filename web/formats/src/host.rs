@@ -1,6 +1,7 @@
 //! The host that a request names.
 
 use exchange::lower_name;
+use semantics::scan::marks_of;
 use semantics::{Form, Known, Request};
 
 /// Whether a request names a host by a name that may be one, or none. Paths are made of it
@@ -49,9 +50,7 @@ pub fn has_empty_label(authority: &[u8]) -> bool {
 /// highest bit of the lowest byte.
 #[inline]
 const fn two_dots(word: [u8; 8], before: u64) -> bool {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    let apart = u64::from_le_bytes(word) ^ (ONES * b'.' as u64);
-    let dots = apart.wrapping_sub(ONES) & !apart & (ONES << 7);
+    let dots = marks_of(u64::from_le_bytes(word), b'.');
     dots & (dots << 8 | before) != 0
 }
 

@@ -1,4 +1,4 @@
-//! Texts as nginx has them: bytes in, bytes out, and nothing of a request or a configuration.
+//! Texts as nginx has them: bytes in, bytes out, and nothing of who asks or of a configuration.
 //!
 //! | module | for |
 //! | --- | --- |
