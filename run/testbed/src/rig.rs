@@ -45,8 +45,6 @@ const PROOF: Duration = Duration::from_millis(300);
 const PROOF_LIMIT: Duration = Duration::from_secs(3);
 const PROOF_FRAMES: u64 = 5;
 const PROOF_DRAIN: Duration = Duration::from_millis(50);
-/// How often, while no frame has its stamps.
-const PROOFS: u32 = 8;
 
 /// Of so many trials frames are known as this program's when they come later.
 const TRIALS_REMEMBERED: usize = 64;
@@ -388,8 +386,9 @@ impl<L: Link> Rig<L> {
         let duration = proof_of(&streams);
         let mut unfit = None;
         // The kernel begins to stamp what comes by a work queue (netstamp_work of net/core/dev.c), which a busy machine
-        // comes to late: where no frame had its stamps yet, others are sent.
-        for again in 0..PROOFS {
+        // comes to late: where no frame had its stamps yet, others are sent, for as long as slow probes are tried once.
+        let proofs = (PROOF_LIMIT.as_millis() / duration.as_millis()) as u32;
+        for again in 0..proofs {
             let (signature, stamped_by) = ((!plan.signature).wrapping_add(again), stamps.by());
             let proof = Plan {
                 streams: streams.clone(),
