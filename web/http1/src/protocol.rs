@@ -291,11 +291,11 @@ impl<H: Handler> H1<H> {
         connections.next_second = connections.clock.next_second(now);
         connections.date = HttpDate::from_unix(connections.second);
         connections.tells_all = connections.log.is_some() || trace::is_on();
-        connections.parses_all = connections.tells_all || self.misses == MISSES_MAX;
         if let Some(log) = &mut connections.log {
             log.set_time(&connections.date);
         }
         self.handler.on_second(connections.second, &connections.date, now);
+        self.settle_parsing();
     }
 
     /// A turn: logs are written, and handlers take up what is finished, and ask for the next.

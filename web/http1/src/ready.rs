@@ -15,10 +15,16 @@ use semantics::{Form, Known, Method, Request, Status};
 use wire::Time;
 
 impl<H> H1<H> {
-    /// Who logs or traces requests, or who answers them, is another.
-    pub fn settle_plain(&mut self) {
+    /// Whether heads are parsed as a whole at once follows from who is told of requests, and from what was ready.
+    #[inline(always)]
+    pub(crate) fn settle_parsing(&mut self) {
+        self.connections.parses_all = self.connections.tells_all || self.misses == MISSES_MAX;
+    }
+
+    /// Plain heads are looked at anew: something may be ready for them.
+    pub fn forget_misses(&mut self) {
         self.misses = 0;
-        self.connections.parses_all = self.connections.tells_all;
+        self.settle_parsing();
     }
 
     /// Nothing was ready for a plain head.
@@ -26,7 +32,7 @@ impl<H> H1<H> {
     pub(crate) fn miss(&mut self) {
         self.has_missed = true;
         self.misses = self.misses.saturating_add(1).min(MISSES_MAX);
-        self.connections.parses_all = self.misses == MISSES_MAX;
+        self.settle_parsing();
     }
 
     /// Something was ready, for a plain head or one that was parsed as a whole.
@@ -34,7 +40,7 @@ impl<H> H1<H> {
     pub(crate) fn hit(&mut self) {
         if self.misses > 0 {
             cold_path();
-            self.settle_plain();
+            self.forget_misses();
         }
     }
 }

@@ -23,7 +23,7 @@ impl<H: Handler> Server<H> {
         let connections = &mut self.h1.connections;
         (connections.notes_ready, connections.asks_for_paths) = (rules.notes_ready, rules.asks_for_paths);
         self.h1.connections.tells_all = self.h1.connections.log.is_some() || trace::is_on();
-        self.h1.settle_plain();
+        self.h1.forget_misses();
         self.settle_rest();
         self.settle_series();
     }
