@@ -8,6 +8,7 @@ mod absent;
 pub use absent::{Engine, EngineParts, NewProgram, Program};
 #[cfg(feature = "phases")]
 pub use configuration::Program;
+#[cfg(feature = "phases")]
 pub use phases::{Engine, EngineParts, NewProgram};
 
 #[cfg(feature = "phases")]
